@@ -98,7 +98,7 @@ class PeftAdapter:
         for an adapter as PEFT saves it.
         """
         options = JsonConfig(folder / CONFIG)
-        scale = _scale(options)
+        scale = _read_scale(options)
         parts = (*_PARTS, _MAGNITUDES) if options.get("use_dora", False) else _PARTS
         saved = options.nullable("modules_to_save", None) or ()
         path = folder / WEIGHTS
@@ -288,7 +288,7 @@ def _is_saved(name: str, modules: Sequence[str]) -> bool:
     )
 
 
-def _scale(options: JsonConfig) -> float:
+def _read_scale(options: JsonConfig) -> float:
     for key, value in _REQUIRED.items():
         options.require(key, value)
     options.refuse_unknown(

@@ -24,17 +24,17 @@ from embedwell_models.vectors import Doubles, Floats
 
 Codes = npt.NDArray[np.uint8]
 Integers8 = npt.NDArray[np.int8]
-_SAMPLE = 1 << 15  # rows that the codebooks are computed from
+_CODEBOOK_SAMPLE = 1 << 15  # rows that the codebooks are computed from
 _MEANS_ROUNDS = 20
 _PRODUCTS = 1 << 18
 """Multiplications in one matrix product. OpenBLAS starts threads for more, and these take up to a
 hundred times as long while other processes compute."""
 _REST = "rest"
-_TIER = re.compile(rf"([1-9]\d*|{_REST}):([1-9]\d*)")
+_BAND = re.compile(rf"([1-9]\d*|{_REST}):([1-9]\d*)")
 _POOL_ROUNDS = 8
-_STEPS = 4  # steps of conjugate gradients in each round
-_COLUMNS = 64  # columns of the pool that are computed at once
-_ROWS = 1 << 14  # rows whose importance is computed at once
+_POOL_STEPS = 4  # steps of conjugate gradients in each round
+_POOL_COLUMNS = 64  # columns of the pool that are computed at once
+_IMPORTANCE_ROWS = 1 << 14  # rows whose importance is computed at once
 _RIDGE = 1e-6  # fraction of the mean square; keeps the weights of parallel rows small
 
 
@@ -77,8 +77,8 @@ def product_quantize(rows: Floats, slices: int) -> tuple[Codes, Floats]:
         )
     generator = np.random.default_rng(0)
     sample = rows
-    if count > _SAMPLE:
-        sample = rows[np.sort(generator.choice(count, _SAMPLE, replace=False))]
+    if count > _CODEBOOK_SAMPLE:
+        sample = rows[np.sort(generator.choice(count, _CODEBOOK_SAMPLE, replace=False))]
     codes = np.empty((count, slices), np.uint8)
     codebooks = []
     for index in range(slices):
@@ -136,7 +136,7 @@ def parse_bands(text: str) -> list[Band]:
 
     Raises ModelError for another text. Only the last tier is `rest`.
     """
-    matches = [_TIER.fullmatch(part.strip()) for part in text.split(",")]
+    matches = [_BAND.fullmatch(part.strip()) for part in text.split(",")]
     pairs = [match.groups() for match in matches if match]
     is_rest = [rows == _REST for rows, _ in pairs]
     if len(pairs) < len(matches) or is_rest != [False] * (len(pairs) - 1) + [True]:
@@ -191,11 +191,11 @@ def fit_pool(rows: Floats, size: int) -> tuple[Floats, Floats]:
     pool = np.zeros((size, rows.shape[1]))
     products = Importance(chosen, size)
     for _ in range(_POOL_ROUNDS):
-        for start in range(0, rows.shape[1], _COLUMNS):
-            columns = slice(start, start + _COLUMNS)
+        for start in range(0, rows.shape[1], _POOL_COLUMNS):
+            columns = slice(start, start + _POOL_COLUMNS)
             pool[:, columns] = products.improve(pool[:, columns], importance, rows[:, columns])
-        for start in range(0, len(rows), _ROWS):
-            part = slice(start, start + _ROWS)
+        for start in range(0, len(rows), _IMPORTANCE_ROWS):
+            part = slice(start, start + _IMPORTANCE_ROWS)
             importance[part] = _best_importance(pool[chosen[part]], rows[part])
     return pool.astype(np.float32), importance.astype(np.float32)
 
@@ -216,7 +216,7 @@ class Importance:
         """
         residual = self._back(importance, rows - self._forth(importance, pool))
         direction, squares = residual, np.square(residual).sum(axis=0)
-        for _ in range(_STEPS):
+        for _ in range(_POOL_STEPS):
             forth = self._forth(importance, direction)
             steps = squares / np.maximum(np.square(forth).sum(axis=0), np.finfo(float).tiny)
             pool = pool + steps * direction

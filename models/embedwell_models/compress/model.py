@@ -105,14 +105,16 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
         raise ModelError(f"{source} has modules after the mean that need all dimensions")
     try:
         with new_folder(target) as scratch:
-            shutil.copytree(source, scratch, ignore=partial(_tables, folder), dirs_exist_ok=True)
+            shutil.copytree(
+                source, scratch, ignore=partial(_with_table, folder), dirs_exist_ok=True
+            )
             _compress(folder, table, scratch, compression)
             ModelDescription.read(scratch).tokenizer()
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from None
 
 
-def _tables(description: ModelDescription, directory: str, names: Sequence[str]) -> set[str]:
+def _with_table(description: ModelDescription, directory: str, names: Sequence[str]) -> set[str]:
     # The files with the table and their index are left out: they are written anew.
     in_encoder = Path(directory) == description.encoder
     return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
@@ -139,7 +141,7 @@ def _compress(
         directions = principal_directions(rows, compression.dimensions)
         rows = np.concatenate([block @ directions for block in blocks(rows)])
         _write_dimensions(scratch, compression.dimensions)
-    _save(encoder, description, compression.parts(rows))
+    _write_table(encoder, description, compression.parts(rows))
 
 
 def _used(description: ModelDescription, corpus: Sequence[str], by_frequency: bool) -> list[int]:
@@ -186,7 +188,7 @@ def _write_dimensions(scratch: Path, dimensions: int) -> None:
         _update(path, **dict.fromkeys(names, dimensions))
 
 
-def _save(encoder: Path, description: ModelDescription, parts: Mapping[str, Array]) -> None:
+def _write_table(encoder: Path, description: ModelDescription, parts: Mapping[str, Array]) -> None:
     names = families.named(description.spec.config.family).table
     assert names is not None, "only a table is compressed"
     tensors = {names.theirs(part): array for part, array in parts.items()}
@@ -211,9 +213,9 @@ def _cut_tokenizer(
     if kind not in _CUTS:
         raise ModelError(f"a vocabulary of {kind} cannot be cut; supported: {', '.join(_CUTS)}")
     added: set[int] = {token["id"] for token in tokenizer.get("added_tokens", [])}
-    names = _names(tokenizer["model"])
+    names = _token_names(tokenizer["model"])
     single = {id for id, name in names.items() if len(name.removeprefix("##")) == 1}
-    unknown = {id for id in names if id == _unknown(tokenizer["model"], names)}
+    unknown = {id for id in names if id == _unknown_id(tokenizer["model"], names)}
     order = {id: place for place, id in enumerate(used)}
     kept_ids = sorted(
         ({*used} | added | single | unknown) & {*names, *added},
@@ -228,13 +230,13 @@ def _cut_tokenizer(
     return result, kept_ids
 
 
-def _names(model: dict[str, Any]) -> Mapping[int, str]:
+def _token_names(model: dict[str, Any]) -> Mapping[int, str]:
     if isinstance(model["vocab"], list):
         return dict(enumerate(name for name, _ in model["vocab"]))
     return {id: name for name, id in model["vocab"].items()}
 
 
-def _unknown(model: dict[str, Any], names: Mapping[int, str]) -> int | None:
+def _unknown_id(model: dict[str, Any], names: Mapping[int, str]) -> int | None:
     if "unk_id" in model:
         id: int | None = model["unk_id"]
         return id

@@ -28,13 +28,8 @@ from embedwell_models.hub.conversion import INSTALL, extra_installed
 from embedwell_models.precision.references import SENTENCES
 
 SUFFIX = ".pt"
-_SPECIAL = {
-    "<s>": 0,
-    "<pad>": 1,
-    "</s>": 2,
-    "<unk>": 3,
-}  # in all fairseq dictionaries
-_TRAINED = 512  # tokens; an LSTM has no limit, but reads them one by one
+_SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # in all fairseq dictionaries
+_TRAINED_LENGTH = 512  # tokens; an LSTM has no limit, but reads them one by one
 _POOLINGS = {"cls": "cls", "maxpool": "max"}  # sentemb_criterion -> our name
 _LETTER, _NO_BREAK = "[a-zA-Z]", "\u00a0"
 _IGNORED = r"[\p{Mn}'.:]*"  # characters that may stand inside words
@@ -74,7 +69,7 @@ _SUBSTITUTIONS = (
     (rf"\p{{L}}{_IGNORED}\KΣ(?!{_IGNORED}\p{{L}})", "ς"),  # Unicode's rule for the final sigma
 )
 _UNIGRAM, _CONTROL = 1, 3  # values in sentencepiece_model.proto
-_EXPECTED = ("add_dummy_prefix", "escape_whitespaces", "remove_extra_whitespaces")
+_NORMALIZER_OPTIONS = ("add_dummy_prefix", "escape_whitespaces", "remove_extra_whitespaces")
 
 
 def convert_laser(source: Path, target: Path) -> None:
@@ -98,7 +93,7 @@ def _convert_lstm(source: Path, state: Mapping[str, Any], folder: Path) -> None:
     pieces = _write_tokenizer(source, folder, "$A </s>")
     layers = range(params["num_layers"])
     parts = [part for index in layers for part in _lstm_layer(tensors, index)]
-    table = _rows(tensors["embed_tokens.weight"], state["dictionary"], pieces)
+    table = _table_rows(tensors["embed_tokens.weight"], state["dictionary"], pieces)
     weights.write({"embed_tokens.weight": table, **dict(parts)}, folder / "model.safetensors")
     config = {
         "model_type": laser.LSTM,
@@ -106,7 +101,7 @@ def _convert_lstm(source: Path, state: Mapping[str, Any], folder: Path) -> None:
         "embedding_size": params["embed_dim"],
         "hidden_size": params["hidden_size"],
         "num_hidden_layers": len(layers),
-        "max_position_embeddings": _TRAINED,
+        "max_position_embeddings": _TRAINED_LENGTH,
     }
     write_json(folder / "config.json", config)
     write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": "max"})
@@ -138,7 +133,7 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
         _beside(source, ".spm"), folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>"
     )
     dictionary = _read_dictionary(_beside(source, ".cvocab"), len(tensors["embed_tokens.weight"]))
-    table = _rows(tensors["embed_tokens.weight"], dictionary, pieces)
+    table = _table_rows(tensors["embed_tokens.weight"], dictionary, pieces)
     positions = _positions(tensors, options, table.shape[1])
     tensors |= {"embed_tokens.weight": table, "embed_positions.weight": positions}
     weights.write(tensors, folder / "model.safetensors")
@@ -188,7 +183,7 @@ def _read_dictionary(path: Path, rows: int) -> dict[str, int]:
     return dictionary
 
 
-def _rows(table: Tensor, dictionary: Mapping[str, int], pieces: Sequence[str]) -> Tensor:
+def _table_rows(table: Tensor, dictionary: Mapping[str, int], pieces: Sequence[str]) -> Tensor:
     # Rows in the order of SentencePiece's pieces; an unknown piece gets the row of <unk>.
     ids = {**dictionary, **_SPECIAL}
     return table[torch.tensor([ids.get(piece, ids["<unk>"]) for piece in pieces])]
@@ -217,11 +212,13 @@ def _write_tokenizer(source: Path, target: Path, template: str) -> list[str]:
     path = _beside(source, ".spm")
     model = SentencePieceModel.read(path)
     proto = model.proto
-    options = [getattr(proto.normalizer_spec, name) for name in _EXPECTED]
+    options = [getattr(proto.normalizer_spec, name) for name in _NORMALIZER_OPTIONS]
     if proto.trainer_spec.model_type != _UNIGRAM or not all(options):
-        raise ModelError(f"{path}: only unigram models with {', '.join(_EXPECTED)} are supported")
+        raise ModelError(
+            f"{path}: only unigram models with {', '.join(_NORMALIZER_OPTIONS)} are supported"
+        )
     rust = _rust_tokenizer(model)
-    _compare(path, model, rust)
+    _refuse_other_splits(path, model, rust)
     pieces = [piece.piece for piece in proto.pieces]
     around = [(name, pieces.index(name)) for name in template.split() if name != "$A"]
     rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=around)
@@ -244,7 +241,7 @@ def _rust_tokenizer(model: SentencePieceModel) -> Tokenizer:
     return rust
 
 
-def _compare(path: Path, model: SentencePieceModel, rust: Tokenizer) -> None:
+def _refuse_other_splits(path: Path, model: SentencePieceModel, rust: Tokenizer) -> None:
     before = normalizers.Sequence(normalizer_steps())
     for text in (*SENTENCES, *chain.from_iterable(VARIANTS.values())):
         prepared = before.normalize_str(text)

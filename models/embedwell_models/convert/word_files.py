@@ -32,10 +32,10 @@ _REMEDY = (
     "a binary file has no space inside a word; convert the vectors in their text format, or "
     "replace the spaces in words by underscores"
 )
-_MAGIC = 793712314
-_VERSIONS = (11, 12)
-_SUPERVISED = 3
-_END = "</s>"  # end of a line: the only word without n-grams
+_FASTTEXT_MAGIC = 793712314
+_FASTTEXT_VERSIONS = (11, 12)
+_FASTTEXT_CLASSIFIER = 3
+_LINE_END = "</s>"  # end of a line: the only word without n-grams
 
 
 @dataclass
@@ -155,7 +155,7 @@ def _binary_rows(
                 newline = b"\n"
             if number > 1:
                 word = word.removeprefix(newline)
-            if problem := _problem(word, numbers):
+            if problem := _binary_problem(word, numbers):
                 name = word.decode(errors="replace")
                 raise ModelError(
                     f"{path}, byte {place}: word {number} ({name!r}) {problem}; {_REMEDY}"
@@ -169,7 +169,7 @@ def _binary_rows(
             )
 
 
-def _problem(word: bytes, numbers: bytes) -> str | None:
+def _binary_problem(word: bytes, numbers: bytes) -> str | None:
     """Return why bytes are not a word and its numbers; None if they can be."""
     if not word:
         return "is empty"
@@ -212,7 +212,7 @@ def _begins_with_text(numbers: bytes) -> bool:
 def is_fasttext(path: Path) -> bool:
     """Whether a file begins like a binary model of fastText."""
     with path.open("rb") as file:
-        return file.read(4) == struct.pack("<i", _MAGIC)
+        return file.read(4) == struct.pack("<i", _FASTTEXT_MAGIC)
 
 
 def read_fasttext(path: Path, limit: int | None) -> WordVectors:
@@ -225,39 +225,39 @@ def read_fasttext(path: Path, limit: int | None) -> WordVectors:
     """
     try:
         with path.open("rb") as file:
-            width, subwords = _read_sizes(path, file)
-            words = _read_words(path, file)
-            table = _map_table(
+            width, subwords = _read_fasttext_sizes(path, file)
+            words = _read_fasttext_words(path, file)
+            table = _map_fasttext_table(
                 path, file, width, len(words) + (subwords.buckets if subwords else 0)
             )
-            _check_end(path, file)
+            _check_fasttext_end(path, file)
     except (struct.error, ValueError) as error:  # ValueError: impossible sizes
         raise ModelError(f"{path} is truncated or damaged: {error}") from None
     first_bucket, words = len(words), words[:limit]
     buckets = blocks(table[first_bucket:]) if subwords else ()
-    rows = _means([word for word, _ in words], subwords, table, first_bucket)
+    rows = _fasttext_rows([word for word, _ in words], subwords, table, first_bucket)
     return WordVectors(width, rows, subwords, dict(words), buckets)
 
 
-def _read_sizes(path: Path, file: BinaryIO) -> tuple[int, Subwords | None]:
+def _read_fasttext_sizes(path: Path, file: BinaryIO) -> tuple[int, Subwords | None]:
     """Return the number of dimensions, and the n-grams that have vectors."""
     _, version = _unpack(file, "<ii")
-    if version not in _VERSIONS:
+    if version not in _FASTTEXT_VERSIONS:
         raise ModelError(f"{path}: fastText's version {version} is not supported")
     width, *others = _unpack(file, "<12i")
     model, buckets, shortest, longest = others[6:10]
-    if model == _SUPERVISED:
+    if model == _FASTTEXT_CLASSIFIER:
         raise ModelError(f"{path} is a fastText classifier, not a table of words")
     _unpack(file, "<d")
     return width, Subwords(shortest, longest, buckets) if longest > 0 and buckets > 0 else None
 
 
-def _read_words(path: Path, file: BinaryIO) -> list[tuple[str, int]]:
+def _read_fasttext_words(path: Path, file: BinaryIO) -> list[tuple[str, int]]:
     """Return the words with their counts."""
     size, count, labels, _, pruned = _unpack(file, "<iiiqq")
     if labels or size != count or pruned > 0:
         raise ModelError(f"{path}: labels and pruned n-grams are not supported")
-    words = [(_read_word(file), _unpack(file, "<qb")[0]) for _ in range(size)]
+    words = [(_read_fasttext_word(file), _unpack(file, "<qb")[0]) for _ in range(size)]
     for number, (word, occurrences) in enumerate(words, 1):
         if not word:
             raise ModelError(f"{path} is damaged: word {number} is empty")
@@ -266,7 +266,7 @@ def _read_words(path: Path, file: BinaryIO) -> list[tuple[str, int]]:
     return words
 
 
-def _map_table(path: Path, file: BinaryIO, width: int, least: int) -> Floats:
+def _map_fasttext_table(path: Path, file: BinaryIO, width: int, least: int) -> Floats:
     """Map the table of words and n-grams, and skip it. least: minimum number of its rows."""
     if _unpack(file, "<?")[0]:
         raise ModelError(f"{path} is quantised; convert the original model")
@@ -280,7 +280,7 @@ def _map_table(path: Path, file: BinaryIO, width: int, least: int) -> Floats:
     return table
 
 
-def _check_end(path: Path, file: BinaryIO) -> None:
+def _check_fasttext_end(path: Path, file: BinaryIO) -> None:
     """Check that the matrix of the training's output follows, which ends the file."""
     _, rows, width = _unpack(file, "<?qq")
     excess = path.stat().st_size - file.tell() - 4 * rows * width
@@ -290,11 +290,11 @@ def _check_end(path: Path, file: BinaryIO) -> None:
         raise ModelError(f"{path} is damaged: it has {excess} bytes more than its tables")
 
 
-def _means(
+def _fasttext_rows(
     words: Sequence[str], subwords: Subwords | None, table: Floats, first_bucket: int
 ) -> Iterator[tuple[str, Floats]]:
     for row, word in enumerate(words):
-        of_ngrams = subwords.of(word) if subwords and word != _END else []
+        of_ngrams = subwords.of(word) if subwords and word != _LINE_END else []
         rows = [row, *(first_bucket + bucket for bucket in of_ngrams)]
         yield word, table[rows].sum(axis=0) * np.float32(1.0 / len(rows))
 
@@ -303,7 +303,7 @@ def _unpack(file: BinaryIO, layout: str) -> tuple[int, ...]:
     return struct.unpack(layout, file.read(struct.calcsize(layout)))
 
 
-def _read_word(file: BinaryIO) -> str:
+def _read_fasttext_word(file: BinaryIO) -> str:
     characters = bytearray()
     while (character := file.read(1)) not in (b"\0", b""):
         characters += character

@@ -99,7 +99,7 @@ class LayerMixEncoder(EncoderWithHead):
         return mean
 
 
-def read_layer_weights(folder: Path, module: LayerWeights) -> Floats:
+def load_layer_weights(folder: Path, module: LayerWeights) -> Floats:
     """Read the weights of a model's folder; raises ModelError for others than its options say."""
     path = folder / module.path / "model.safetensors"
     numbers = weights.read_file(path, {_LAYER_WEIGHTS: (module.count,)})[_LAYER_WEIGHTS]

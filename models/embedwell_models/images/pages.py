@@ -27,27 +27,27 @@ from embedwell_models.vectors import Floats
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
 
-_AROUND = "<fake_token_around_image>"
-_WHOLE = "<global-img>"
+_AROUND_TILE = "<fake_token_around_image>"
+_WHOLE_PAGE = "<global-img>"
 _MAX_SIDE = 4096  # of a resized page in transformers
-_CLASS = "Idefics3ImageProcessor"
-_DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
+_IDEFICS3 = "Idefics3ImageProcessor"
+_IDEFICS3_DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
     "size": {"longest_edge": 4 * 364},
     "max_image_size": {"longest_edge": 364},
     "resample": 1,
     "image_mean": [0.5, 0.5, 0.5],
     "image_std": [0.5, 0.5, 0.5],
 }
-_READ = {
+_IDEFICS3_READ = {
     *("image_processor_type", "do_resize", "do_convert_rgb", "do_image_splitting", "do_rescale"),
-    *("rescale_factor", "do_normalize", *_DEFAULTS),
+    *("rescale_factor", "do_normalize", *_IDEFICS3_DEFAULTS),
 }
 # Options that do not change the pixels: all tiles have the same size, so none is padded.
-_IGNORED = {
+_IDEFICS3_IGNORED = {
     *("do_pad", "processor_class", "data_format", "device", "disable_grouping"),
     *("return_tensors", "input_data_format", "return_row_col_info", "_valid_processor_keys"),
 }
-_OF_PROCESSOR = {
+_PROCESSOR_KEYS = {
     *("image_processor", "image_seq_len", "visual_prompt_prefix", "visual_prompt_suffix"),
     *("query_prefix", "passage_prefix", "q_max_length"),
     *("processor_class", "chat_template", "auto_map", "video_processor"),
@@ -109,10 +109,10 @@ class TiledPages:
 
         Raises ModelError for an unknown option, and for an option that does not fit the encoder.
         """
-        stated = _options(folder)
+        stated = _idefics3_options(folder)
         if stated is None:
             return None
-        options = stated.with_defaults(_DEFAULTS)
+        options = stated.with_defaults(_IDEFICS3_DEFAULTS)
         for key in ("do_resize", "do_convert_rgb"):
             options.require(key, True)
         if (side := _longest_edge(options, "max_image_size")) != spec.image_size:
@@ -175,9 +175,9 @@ class TiledPages:
             rows, columns = (length // self.side for length in image.shape[:2])
             for row in range(1, rows + 1):
                 places = [f"<row_{row}_col_{column}>" for column in range(1, columns + 1)]
-                parts += [*(f"{_AROUND}{place}{tile}" for place in places), "\n"]
+                parts += [*(f"{_AROUND_TILE}{place}{tile}" for place in places), "\n"]
             parts.append("\n")
-        parts.append(f"{_AROUND}{_WHOLE}{tile}{_AROUND}")
+        parts.append(f"{_AROUND_TILE}{_WHOLE_PAGE}{tile}{_AROUND_TILE}")
         return self.prompt.replace(self.placeholder, "".join(parts))
 
     def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
@@ -263,7 +263,7 @@ def read_processor(folder: Path) -> JsonConfig:
     A folder without the file has none.
     """
     options = JsonConfig.optional(folder / FILES[0])
-    options.refuse_unknown(_OF_PROCESSOR)
+    options.refuse_unknown(_PROCESSOR_KEYS)
     return options
 
 
@@ -294,10 +294,10 @@ def files(folder: Path) -> list[Path]:
     return [file for name in FILES if (file := folder / name).exists()]
 
 
-def _options(folder: Path) -> JsonConfig | None:
-    options = joint_options(folder, _READ | _IGNORED)
+def _idefics3_options(folder: Path) -> JsonConfig | None:
+    options = joint_options(folder, _IDEFICS3_READ | _IDEFICS3_IGNORED)
     if options is not None:
-        options.require("image_processor_type", _CLASS, f"{_CLASS}Fast", f"{_CLASS}Pil")
+        options.require("image_processor_type", _IDEFICS3, f"{_IDEFICS3}Fast", f"{_IDEFICS3}Pil")
     return options
 
 

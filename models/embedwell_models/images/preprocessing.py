@@ -74,7 +74,7 @@ _IGNORED = {
 }
 # Of images that keep their proportions (NaFlex): least and greatest factor of the size, and the
 # precision of the factor.
-_LEAST, _MOST, _STEP = 1e-5 / 10, 100.0, 1e-5
+_LEAST_FACTOR, _MOST_FACTOR, _FACTOR_STEP = 1e-5 / 10, 100.0, 1e-5
 
 
 @dataclass(frozen=True)
@@ -308,8 +308,8 @@ def _native_size(width: int, height: int, patch: int, most: int) -> tuple[int, i
     patch: pixels of a patch's side. most: number of patches, which the size comes close to. The
     factor is found by bisection to the same digits as in transformers' Siglip2ImageProcessor.
     """
-    low, high = _LEAST, _MOST
-    while high - low >= _STEP:
+    low, high = _LEAST_FACTOR, _MOST_FACTOR
+    while high - low >= _FACTOR_STEP:
         middle = (low + high) / 2
         columns, rows = (_patches(length, middle, patch) for length in (width, height))
         low, high = (middle, high) if columns * rows <= most else (low, middle)

@@ -10,7 +10,7 @@ from embedwell_models.encoder.encoders_with_heads import (
     LayerMixEncoder,
     StateFunction,
     StateFunctionEncoder,
-    read_layer_weights,
+    load_layer_weights,
 )
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
 from embedwell_models.encoder.layers import LinearFactory
@@ -70,7 +70,7 @@ def with_own_states(
     """
     config = description.spec.config
     if module := description.sentence.layer_weights:
-        layer_weights = read_layer_weights(description.path, module)
+        layer_weights = load_layer_weights(description.path, module)
         if device.type != "cpu":
             from embedwell_models.torch_backend.device_heads import with_mixed_layers
 

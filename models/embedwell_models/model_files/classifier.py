@@ -13,7 +13,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import default_prompt, has_modules, read_card, read_kind
 from embedwell_models.model_files.heads import (
-    CLASS_SUFFIXES,
+    LANGUAGE_MODEL_SUFFIXES,
     ClassificationHead,
     classification_head,
     decoder_head,
@@ -40,7 +40,7 @@ from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
-_CLASS_SUFFIX = "ForSequenceClassification"
+_CLASSIFIER_SUFFIX = "ForSequenceClassification"
 _RELEVANCE = ("relevance",)
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
@@ -181,11 +181,11 @@ def _head(
     # The output of the encoder, the labels and the head; None for a model that embeds.
     class_name = next(iter(options.get("architectures", ())), "")
     has_head = class_name in families.named(config.family).head_classes
-    if has_head or class_name.endswith(_CLASS_SUFFIX):
+    if has_head or class_name.endswith(_CLASSIFIER_SUFFIX):
         labels = _labels(options, config)
         head = classification_head(options, config, entries[0].path, len(labels))
         return "logits", labels, head
-    if class_name.endswith(CLASS_SUFFIXES):
+    if class_name.endswith(LANGUAGE_MODEL_SUFFIXES):
         next_token = next_token_head(folder, entries, config, rerank_format)
         return ("next_token", _RELEVANCE, next_token) if next_token else None
     _refuse_cross_encoder(folder, options, class_name)
@@ -196,7 +196,7 @@ def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) ->
     if read_kind(folder) == "CrossEncoder":
         raise ModelError(
             f"{options.path}: a CrossEncoder of the class {class_name} is not supported; "
-            f"supported: classes that end in {_CLASS_SUFFIX} or {CLASS_SUFFIXES[0]}"
+            f"supported: classes that end in {_CLASSIFIER_SUFFIX} or {LANGUAGE_MODEL_SUFFIXES[0]}"
         )
 
 

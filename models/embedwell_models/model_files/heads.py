@@ -15,7 +15,7 @@ from embedwell_models.model_files.rerank_formats import FORMATS
 from embedwell_models.model_files.vector_modules import Dense, LayerNorm, LogitScore
 from embedwell_models.tokenizer.loading import loader
 
-CLASS_SUFFIXES = ("ForCausalLM", "Qwen3VLForConditionalGeneration")
+LANGUAGE_MODEL_SUFFIXES = ("ForCausalLM", "Qwen3VLForConditionalGeneration")
 _OUTPUT_TABLE = "lm_head.weight"
 _TOKEN_TABLES = tuple(
     f"{prefix}embed_tokens.weight"
@@ -85,7 +85,7 @@ def next_token_head(
     path = entries[0].path
     options = JsonConfig(folder / path / "config.json")
     ids = _answer_ids(folder, entries, rerank_format)
-    return None if ids is None else _logit_score(options, path, config, ids, _tables)
+    return None if ids is None else _logit_score(options, path, config, ids, _output_tables)
 
 
 def decoder_head(folder: Path, path: str, config: EncoderConfig) -> ClassificationHead:
@@ -93,7 +93,7 @@ def decoder_head(folder: Path, path: str, config: EncoderConfig) -> Classificati
 
     path: the encoder's folder, relative to the model's. Raises ModelError for missing tokens.
     """
-    options, ids = JsonConfig(folder / path / "config.json"), _ids_of(folder / path, _ANSWERS)
+    options, ids = JsonConfig(folder / path / "config.json"), _token_ids(folder / path, _ANSWERS)
     return _logit_score(options, path, config, ids, _decoder_tables)
 
 
@@ -165,7 +165,7 @@ def _answer_ids(
         )
     if stated is None and read_kind(folder) != "CrossEncoder":
         return None
-    return _ids_of(encoder, stated.answers if stated else _ANSWERS)
+    return _token_ids(encoder, stated.answers if stated else _ANSWERS)
 
 
 def _stated_ids(folder: Path) -> tuple[int, int | None]:
@@ -176,7 +176,7 @@ def _stated_ids(folder: Path) -> tuple[int, int | None]:
     return true_id, false_id
 
 
-def _ids_of(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
+def _token_ids(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
     rust = loader.load(folder).rust
     ids = [id for token in answers if (id := rust.token_to_id(token)) is not None]
     if len(ids) < len(answers):
@@ -184,7 +184,7 @@ def _ids_of(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
     return ids[0], ids[1] if len(ids) > 1 else None
 
 
-def _tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
+def _output_tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
     # transformers reads an output table from the checkpoint, if it has one, even for a tied model.
     logits = families.named(config.family).next_token
     if logits is None or not config.causal:

@@ -99,7 +99,7 @@ def read_entries(folder: Path, route: str = DOCUMENT) -> tuple[ModuleEntry, ...]
     Raises ModelError for an unsupported module or order of modules.
     """
     path = folder / "modules.json"
-    entries = _through(folder, _listed(path), route) if path.exists() else _implied(folder)
+    entries = _routed(folder, _listed(path), route) if path.exists() else _implied(folder)
     kinds = [entry.kind for entry in entries]
     if kinds == ["Transformer", LOGIT_SCORE]:
         return entries
@@ -128,8 +128,8 @@ def read_query_weights(folder: Path) -> ModuleEntry | None:
     listed = _listed(path) if path.exists() else ()
     if [entry.kind for entry in listed] != [ROUTER]:
         return None
-    query = _through(folder, listed, QUERY)
-    kinds = [entry.kind for entry in _through(folder, listed, DOCUMENT)]
+    query = _routed(folder, listed, QUERY)
+    kinds = [entry.kind for entry in _routed(folder, listed, DOCUMENT)]
     if [entry.kind for entry in query] != [QUERY_WEIGHTS] or SPLADE_POOLING not in kinds:
         return None
     _refuse_default_query(folder / listed[0].path, read_routes(folder / listed[0].path))
@@ -167,7 +167,7 @@ def read_vector_modules(
 
     Raises ModelError for an unsupported option and for inconsistent widths.
     """
-    modules = [module for entry in entries for module in _read(folder, entry, level)]
+    modules = [module for entry in entries for module in _modules_of(folder, entry, level)]
     for module in modules:
         if isinstance(module, WithoutWeights):
             continue
@@ -192,7 +192,7 @@ def read_routes(folder: Path) -> Routes:
     kinds, structure = options["types"], options["structure"]
     if set(structure) != {QUERY, DOCUMENT}:
         raise options.unsupported("structure", sorted(structure), [DOCUMENT, QUERY])
-    routes = {route: _modules_of(options, kinds, paths) for route, paths in structure.items()}
+    routes = {route: _route_modules(options, kinds, paths) for route, paths in structure.items()}
     if routes[QUERY] == routes[DOCUMENT]:
         return Routes(routes, DOCUMENT)
     parameters.require("route_mappings", None, {})
@@ -210,7 +210,7 @@ def _refuse_default_query(folder: Path, routes: Routes) -> None:
         raise parameters.unsupported("default_route", routes.default, DOCUMENT)
 
 
-def _modules_of(
+def _route_modules(
     options: JsonConfig, kinds: dict[str, str], paths: Sequence[str]
 ) -> list[tuple[str, str]]:
     if missing := [path for path in paths if path not in kinds]:
@@ -228,7 +228,7 @@ def _listed(path: Path) -> tuple[ModuleEntry, ...]:
     return tuple(_entry(path, module["type"], module["path"]) for module in modules)
 
 
-def _through(folder: Path, listed: Sequence[ModuleEntry], route: str) -> tuple[ModuleEntry, ...]:
+def _routed(folder: Path, listed: Sequence[ModuleEntry], route: str) -> tuple[ModuleEntry, ...]:
     # The modules with those of a route in place of each Router.
     entries: list[ModuleEntry] = []
     for entry in listed:
@@ -263,7 +263,7 @@ def _implied(folder: Path) -> tuple[ModuleEntry, ...]:
     )
 
 
-def _read(folder: Path, entry: ModuleEntry, level: str) -> list[Module]:
+def _modules_of(folder: Path, entry: ModuleEntry, level: str) -> list[Module]:
     read = _READERS.get(entry.kind)
     return read(folder, entry.path, level) if read else []
 

@@ -16,14 +16,14 @@ from embedwell_models.model_files.transformer import options_file
 
 _LEVELS = {"module_input_name", "module_output_name"}
 _WIDTHS = {"embedding_dimension", "word_embedding_dimension"}  # which change nothing
-CARD = {
+CARD_KEYS = {
     *("model_type", "prompts", "default_prompt_name", "truncate_dim", "max_active_dims"),
     *("activation_fn", "similarity_fn_name", "query_prefix", "document_prefix"),
     *("query_length", "document_length", "query_expansion", "do_query_expansion"),
     *("attend_to_expansion_tokens", "attend_to_mask_tokens", "skiplist_words"),
     *("__version__", "keep_in_fp32_modules"),  # change nothing
 }
-TRANSFORMER = {
+TRANSFORMER_KEYS = {
     *("max_seq_length", "do_lower_case", "transformer_task", "modality_config"),
     *("module_output_name", "processing_kwargs", "tokenizer_name_or_path"),
     *("model_args", "model_kwargs", "config_args", "config_kwargs"),
@@ -31,7 +31,7 @@ TRANSFORMER = {
     *("query_length", "document_length", "query_expansion"),
     "unpad_inputs",  # changes nothing
 }
-MODULES: Mapping[str, set[str]] = {  # kind of a module -> keys of its config.json
+MODULE_KEYS: Mapping[str, set[str]] = {  # kind of a module -> keys of its config.json
     "Pooling": {
         *("pooling_mode", "include_prompt", "pooling_mode_cls_token"),
         *("pooling_mode_max_tokens", "pooling_mode_mean_tokens"),
@@ -56,13 +56,13 @@ MODULES: Mapping[str, set[str]] = {  # kind of a module -> keys of its config.js
 
 def refuse_unknown_keys(folder: Path, entries: Sequence[ModuleEntry]) -> None:
     """Raise ModelError for an unknown key in a model's card and in the files of its modules."""
-    read_card(folder).refuse_unknown(CARD)
+    read_card(folder).refuse_unknown(CARD_KEYS)
     if file := options_file(folder, entries[0].path):
-        JsonConfig(file).refuse_unknown(TRANSFORMER)
+        JsonConfig(file).refuse_unknown(TRANSFORMER_KEYS)
     for entry in entries:
         file = folder / entry.path / "config.json"
-        if entry.kind in MODULES and entry.path and file.exists():
-            JsonConfig(file).refuse_unknown(MODULES[entry.kind])
+        if entry.kind in MODULE_KEYS and entry.path and file.exists():
+            JsonConfig(file).refuse_unknown(MODULE_KEYS[entry.kind])
 
 
 def refuse_changed_weights(encoder: Path) -> None:

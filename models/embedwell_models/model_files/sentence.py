@@ -109,7 +109,7 @@ class VectorRecipe:
         normalize = following[-1:] == [Normalize()]
         # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
-        options = _options(folder, entries[0], encoder, choice)
+        options = _encoder_options(folder, entries[0], encoder, choice)
         published = family if modules.by_own_code(folder, entries[0]) else None
         with_format = published if family.instruction or family.text_format else None
         text_format = _text_format(folder / entries[0].path, options, with_format)
@@ -132,7 +132,7 @@ class VectorRecipe:
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
             prompts=_prompts(card, family, published, spec),
-            default_prompt=default_prompt(card) or instruction or _default(published),
+            default_prompt=default_prompt(card) or instruction or _published_prompt(published),
             text_format=text_format,
         )
 
@@ -234,7 +234,7 @@ def _prompts(
     return prompts
 
 
-def _default(published: Family | None) -> str:
+def _published_prompt(published: Family | None) -> str:
     return published.prompts.get(published.default_prompt, "") if published else ""
 
 
@@ -262,7 +262,7 @@ def _word_weights(
     return paths[0] if paths else None
 
 
-def _options(
+def _encoder_options(
     folder: Path, entry: ModuleEntry, encoder: EncoderConfig, choice: PoolingChoice
 ) -> TransformerOptions:
     if entry.kind in TABLES:

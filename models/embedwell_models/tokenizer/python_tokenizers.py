@@ -27,7 +27,7 @@ CODE_POINT_ROLES: Mapping[str, str] = {
     **{"pad": chr(_PAD), "cls": chr(_CLS), "mask": chr(_MASK)},
 }
 """Role -> CANINE's special token."""
-_NAMES: Mapping[int, str] = {_PAD: "[PAD]", _CLS: "[CLS]", _SEP: "[SEP]", _MASK: "[MASK]"}
+_SPECIAL_NAMES: Mapping[int, str] = {_PAD: "[PAD]", _CLS: "[CLS]", _SEP: "[SEP]", _MASK: "[MASK]"}
 _BEFORE_MASK = re.compile(rf"\s+(?={chr(_MASK)})")
 
 
@@ -145,10 +145,10 @@ class CharacterTokenizer(PythonTokenizer):
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the words of each row of ids, separated by spaces."""
-        return [b" ".join(_words(row)).decode(errors="replace") for row in rows]
+        return [b" ".join(_words_of_bytes(row)).decode(errors="replace") for row in rows]
 
 
-def _words(row: Sequence[int]) -> Iterator[bytes]:
+def _words_of_bytes(row: Sequence[int]) -> Iterator[bytes]:
     word = bytearray()
     for id in row:
         if id < _BYTES and word:
@@ -187,7 +187,7 @@ class CodePointTokenizer(PythonTokenizer):
 
     def id_to_token(self, id: int) -> str | None:
         """Return the character of a code point, or its name; None for other ids."""
-        return _NAMES.get(id) or chr(id) if 0 <= id < CODE_POINTS else None
+        return _SPECIAL_NAMES.get(id) or chr(id) if 0 <= id < CODE_POINTS else None
 
     def token_to_id(self, token: str) -> int | None:
         """Return the code point of a character; None for other tokens."""
@@ -203,14 +203,16 @@ class CodePointTokenizer(PythonTokenizer):
         if not (add_special_tokens and self._special_tokens):
             return WordEncoding(ids, tokens, offsets)
         return FramedEncoding(
-            [_CLS, *ids, _SEP], [_NAMES[_CLS], *tokens, _NAMES[_SEP]], [(0, 0), *offsets, (0, 0)]
+            [_CLS, *ids, _SEP],
+            [_SPECIAL_NAMES[_CLS], *tokens, _SPECIAL_NAMES[_SEP]],
+            [(0, 0), *offsets, (0, 0)],
         )
 
     def decode_batch(
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the characters of rows of code points."""
-        skipped = _NAMES if skip_special_tokens else ()
+        skipped = _SPECIAL_NAMES if skip_special_tokens else ()
         return ["".join(chr(id) for id in row if id not in skipped) for row in rows]
 
 

@@ -40,8 +40,8 @@ _PHOBERT_SPECIAL = {
     **{"sep": "</s>", "cls": "<s>", "mask": "<mask>"},
 }
 _NOT_SPACE = re.compile(r"\S+")
-_WORD = re.compile(r"\S+\n?")  # with the line end, as in PhobertTokenizer
-_END, _INSIDE = "</w>", "@@"
+_WORD_AND_LINE_END = re.compile(r"\S+\n?")  # with the line end, as in PhobertTokenizer
+_WORD_END, _CONTINUES = "</w>", "@@"
 _MAX_CACHED = 1 << 15  # words
 _MAX_CACHED_LENGTH = 32  # characters of a word
 
@@ -122,7 +122,7 @@ class MecabSplitter(PythonPreTokenizer):
 
     def __init__(self, dictionary: str, *, characters: bool, lowercase: bool) -> None:
         """dictionary: the module that has it. Raises ModelError if it is not installed."""
-        fugashi, folder = _module("fugashi"), Path(_module(dictionary).DICDIR)
+        fugashi, folder = _import_package("fugashi"), Path(_import_package(dictionary).DICDIR)
         self._tagger = fugashi.GenericTagger(f'-d "{folder}" -r "{folder / "mecabrc"}"')
         self._characters, self.lowercase = characters, lowercase
         self._lock = threading.Lock()  # the words of a text are valid until the next one
@@ -193,7 +193,7 @@ def _japanese_vocabulary(path: Path) -> dict[str, int]:
         raise ModelError(f"{path} cannot be read: {error}") from None
 
 
-def _module(name: str) -> Any:
+def _import_package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -209,14 +209,14 @@ class BpeSplitter(PythonPreTokenizer):
         """merges: pairs of symbols in the order of their ranks."""
         symbols = dict.fromkeys(part for a, b in merges for part in (a, b, a + b))
         vocabulary = {symbol: id for id, symbol in enumerate(["", *symbols])}
-        self._bpe = BPE(vocabulary, list(merges), unk_token="", end_of_word_suffix=_END)
+        self._bpe = BPE(vocabulary, list(merges), unk_token="", end_of_word_suffix=_WORD_END)
         self._cache: dict[str, list[Piece]] = {}
 
     def pieces(self, text: str) -> list[Piece]:
         """Split a text into words at white space, and each word by the merges."""
         return [
             Piece(word.start() + start, word.start() + stop, suffix)
-            for word in _WORD.finditer(text)
+            for word in _WORD_AND_LINE_END.finditer(text)
             for start, stop, suffix in self._cache.get(word[0]) or self._split(word[0])
         ]
 
@@ -226,7 +226,7 @@ class BpeSplitter(PythonPreTokenizer):
             start, stop = token.offsets  # in bytes
             stops.append(stops[-1] + len(encoded[start:stop].decode()))
         spans = list(pairwise(stops))
-        pieces = [Piece(*span, _INSIDE if span[1] < len(word) else "") for span in spans]
+        pieces = [Piece(*span, _CONTINUES if span[1] < len(word) else "") for span in spans]
         if len(word) <= _MAX_CACHED_LENGTH:
             # A full cache is replaced and not cleared, because other threads may read it.
             cache = self._cache if len(self._cache) < _MAX_CACHED else {}
@@ -244,7 +244,7 @@ def _read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
     words. Raises ModelError.
     """
     rust = Tokenizer(WordLevel(_phobert_vocabulary(folder, special), unk_token=special["unk"]))
-    splitter = BpeSplitter(_merges(folder))
+    splitter = BpeSplitter(_phobert_merges(folder))
     rust.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(splitter)
     rust.add_special_tokens(list(dict.fromkeys(special.values())))
     cls, sep = special["cls"], special["sep"]
@@ -253,8 +253,8 @@ def _read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
         pair=[cls, "$A", sep, sep, "$B", sep],
         special_tokens=[(token, rust.token_to_id(token)) for token in (cls, sep)],
     )
-    ends = decoders.Replace(Regex(f"(?<!{_INSIDE})$"), " ")
-    inside = decoders.Replace(Regex(f"{_INSIDE}$"), "")
+    ends = decoders.Replace(Regex(f"(?<!{_CONTINUES})$"), " ")
+    inside = decoders.Replace(Regex(f"{_CONTINUES}$"), "")
     rust.decoder = decoders.Sequence(
         [ends, inside, decoders.Fuse(), decoders.Replace(Regex(" $"), "")]
     )
@@ -264,7 +264,7 @@ def _read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
 def _phobert_vocabulary(folder: Path, special: Mapping[str, str]) -> dict[str, int]:
     first = dict.fromkeys(special[role] for role in ("bos", "pad", "eos", "unk"))
     ids = {token: id for id, token in enumerate(first)}
-    for line in _lines(folder / _VOCABULARY):
+    for line in _phobert_lines(folder / _VOCABULARY):
         token, space, _ = line.strip().rpartition(" ")
         if not space:
             raise ModelError(f"{folder / _VOCABULARY}: {line[:99]!r} is not a token with its count")
@@ -272,9 +272,9 @@ def _phobert_vocabulary(folder: Path, special: Mapping[str, str]) -> dict[str, i
     return ids
 
 
-def _merges(folder: Path) -> list[tuple[str, str]]:
+def _phobert_merges(folder: Path) -> list[tuple[str, str]]:
     merges = []
-    for line in _lines(folder / _CODES):
+    for line in _phobert_lines(folder / _CODES):
         parts = line.split()
         if len(parts) != 3:
             raise ModelError(f"{folder / _CODES}: {line[:99]!r} is not a pair with its count")
@@ -282,7 +282,7 @@ def _merges(folder: Path) -> list[tuple[str, str]]:
     return merges
 
 
-def _lines(path: Path) -> list[str]:
+def _phobert_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:

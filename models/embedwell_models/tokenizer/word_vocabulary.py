@@ -21,12 +21,12 @@ MAPPED = "vocabulary.safetensors"
 LISTED = "whitespacetokenizer_config.json"
 """File of sentence-transformers with the same content, read if the other file is missing."""
 _METADATA = "options"
-_OFFSET, _PRIME = 2166136261, 16777619  # constants of the hash FNV-1a with 32 bits
+_FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619  # constants of the hash FNV-1a with 32 bits
 MAX_CHARACTERS = 1000
 """Maximum length of a word that is split to n-grams: each of its characters starts several."""
 
 _Arrays = Mapping[str, npt.NDArray[Any]]
-_NAMES = ("text", "ends", "keys", "order")
+_ARRAY_NAMES = ("text", "ends", "keys", "order")
 
 
 class Vocabulary:
@@ -41,7 +41,7 @@ class Vocabulary:
         """
         self.arrays = arrays
         self._text, self._ends, self._keys, self._order = (
-            np.ascontiguousarray(arrays[name]).data for name in _NAMES
+            np.ascontiguousarray(arrays[name]).data for name in _ARRAY_NAMES
         )
 
     @classmethod
@@ -103,11 +103,11 @@ class Subwords:
     def _hashes(self, marked: str) -> Iterator[int]:
         characters = [character.encode(errors="surrogatepass") for character in marked]
         for start in range(len(characters)):
-            value = _OFFSET
+            value = _FNV_OFFSET
             for length, character in enumerate(characters[start : start + self.max_length], 1):
                 for byte in character:  # a signed byte, as in fastText
                     signed = byte | 0xFFFFFF00 if byte > 127 else byte
-                    value = (value ^ signed) * _PRIME & 0xFFFFFFFF
+                    value = (value ^ signed) * _FNV_PRIME & 0xFFFFFFFF
                 is_mark = length == 1 and start in (0, len(characters) - 1)
                 if length >= self.min_length and not is_mark:
                     yield value
@@ -161,9 +161,9 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     if not (folder / MAPPED).is_file():
         return Vocabulary.of(JsonConfig(folder / LISTED)["vocab"])
     arrays = safetensors_files.map_arrays(folder / MAPPED)
-    if missing := {*_NAMES} - {*arrays}:
+    if missing := {*_ARRAY_NAMES} - {*arrays}:
         raise ModelError(f"{folder / MAPPED} lacks {sorted(missing)}")
-    return Vocabulary({name: arrays[name] for name in _NAMES})
+    return Vocabulary({name: arrays[name] for name in _ARRAY_NAMES})
 
 
 def _key(word: bytes) -> int:

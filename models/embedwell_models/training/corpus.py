@@ -14,8 +14,8 @@ from embedwell_models.errors import ModelError
 
 STDIN = Path("-")
 _MAX_WORDS = 10_000  # words of a sequence; gensim ignores further words
-_COLUMNS = ("anchor", "positive", "negative")
-_SUFFIXES = (".tsv", ".jsonl")
+_PAIR_COLUMNS = ("anchor", "positive", "negative")
+_PAIR_SUFFIXES = (".tsv", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,18 @@ class Pairs:
         first = next(iter(self), None)
         if first is None:
             raise ModelError(f"{self.corpus.name} has a header but no pairs")
-        return _COLUMNS[: len(first)]
+        return _PAIR_COLUMNS[: len(first)]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         """Yield each row; raises ModelError for a row with other columns than the first row."""
-        suffix = next((s for s in _SUFFIXES if self.corpus.name.endswith(s)), "")
+        suffix = next((s for s in _PAIR_SUFFIXES if self.corpus.name.endswith(s)), "")
         width = 0
         for number, line in self.corpus.lines():
             try:
-                row = _row(line, suffix)
+                row = _pair_row(line, suffix)
             except ValueError as error:
                 raise ModelError(f"{self.corpus.name}, line {number}: {error}") from None
-            if row == _COLUMNS[: len(row)]:  # header
+            if row == _PAIR_COLUMNS[: len(row)]:  # header
                 continue
             width = width or len(row)
             if len(row) != width:
@@ -127,12 +127,12 @@ class Pairs:
 
     def texts(self) -> Iterator[str]:
         """Yield the texts of all rows; each text of a plain file is yielded once."""
-        plain = not self.corpus.name.endswith(_SUFFIXES)
+        plain = not self.corpus.name.endswith(_PAIR_SUFFIXES)
         for row in self:
             yield from row[:1] if plain else row
 
 
-def _row(line: str, suffix: str) -> tuple[str, ...]:
+def _pair_row(line: str, suffix: str) -> tuple[str, ...]:
     """Return the texts of a line; raises ValueError."""
     if not suffix:
         return line, line
@@ -142,8 +142,8 @@ def _row(line: str, suffix: str) -> tuple[str, ...]:
         record = json.loads(line)
         if not isinstance(record, dict):
             raise ValueError("write an object")
-        row = tuple(record[name] for name in _COLUMNS if name in record)
+        row = tuple(record[name] for name in _PAIR_COLUMNS if name in record)
     texts = all(isinstance(text, str) and text.strip() for text in row)
-    if not texts or not 2 <= len(row) <= len(_COLUMNS):
+    if not texts or not 2 <= len(row) <= len(_PAIR_COLUMNS):
         raise ValueError("write an anchor, a positive and, in every line or in none, a negative")
     return row

@@ -76,11 +76,11 @@ KINDS: dict[str, Any] = {
 
 
 def test_every_key_that_a_module_writes_is_known() -> None:
-    assert KINDS.keys() == refusals.MODULES.keys()
+    assert KINDS.keys() == refusals.MODULE_KEYS.keys()
     for name, kind in KINDS.items():
         assert issubclass(kind, Module)
-        assert {*kind.config_keys} <= refusals.MODULES[name], name
-    assert {*Transformer.config_keys} <= refusals.TRANSFORMER
+        assert {*kind.config_keys} <= refusals.MODULE_KEYS[name], name
+    assert {*Transformer.config_keys} <= refusals.TRANSFORMER_KEYS
 
 
 @pytest.mark.parametrize(

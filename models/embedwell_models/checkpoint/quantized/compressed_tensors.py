@@ -12,9 +12,9 @@ from embedwell_models.checkpoint.quantized.schemes import (
     unpack,
 )
 from embedwell_models.checkpoint.quantized.small_floats import (
-    COLUMNS,
+    FP8_VALUES,
     NVFP4,
-    VALUES,
+    NVFP4_COLUMNS,
     nvfp4_matrix,
     read_block,
 )
@@ -82,7 +82,7 @@ class CompressedTensors:
         if "weight_scale" not in parts:
             return None
         kind, codes = parts["weight"].dtype, parts.integers("weight", "I8", FP8)
-        values = VALUES if kind == FP8 else _INT8
+        values = FP8_VALUES if kind == FP8 else _INT8
 
         def decode() -> Floats:
             zeros = _plain_zeros(parts) if "weight_zero_point" in parts else None
@@ -126,7 +126,7 @@ def _plain_zeros(parts: Parts) -> Floats:
     if tensor.is_float:
         return tensor.to_float32()
     codes = parts.integers("weight_zero_point", "I8", FP8, "I32", "I64")
-    return VALUES[codes] if tensor.dtype == FP8 else codes.astype(np.float32)
+    return FP8_VALUES[codes] if tensor.dtype == FP8 else codes.astype(np.float32)
 
 
 def _packed_zeros(parts: Parts, bits: int, rows: int) -> Floats | None:
@@ -146,7 +146,7 @@ def _block(weights: JsonConfig) -> set[tuple[int, int]]:
     weights.require("num_bits", 8, 4)
     if kind == "float" and weights.get("num_bits", 8) == 4:
         weights.require("strategy", "tensor_group")
-        weights.require("group_size", COLUMNS)
+        weights.require("group_size", NVFP4_COLUMNS)
         return set()
     strategy = weights.require("strategy", "tensor", "channel", "group", "block")
     return {read_block(weights, "block_structure")} if strategy == "block" else set()

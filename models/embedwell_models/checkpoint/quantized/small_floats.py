@@ -19,9 +19,9 @@ _IGNORED_BY_FP8 = (  # which layers stay in other types, and how inputs are roun
     "modules_to_convert",
 )
 NVFP4 = "NVFP4"
-COLUMNS = 16
-_SIZES = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
-_NVFP4_VALUES = np.array([*_SIZES, *(-size for size in _SIZES)], np.float32)
+NVFP4_COLUMNS = 16
+_NVFP4_SIZES = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+_NVFP4_VALUES = np.array([*_NVFP4_SIZES, *(-size for size in _NVFP4_SIZES)], np.float32)
 _ALGORITHMS = (NVFP4, f"W4A16_{NVFP4}", "FP8")
 _IGNORED_BY_MODEL_OPT = {  # how inputs are rounded, and which layers stay in other types
     *("quant_method", "config_groups", "ignore", "exclude_modules", "producer"),
@@ -58,7 +58,7 @@ class BlockFp8:
 
         def decode() -> Floats:
             rows, columns = codes.shape
-            return VALUES[codes] * spread(scales, (rows, columns), self.block)
+            return FP8_VALUES[codes] * spread(scales, (rows, columns), self.block)
 
         return FP8, parts.matrix(codes.shape, decode)
 
@@ -72,7 +72,7 @@ class ModelOpt:
     def read(cls, options: JsonConfig) -> "ModelOpt":
         """Check the options; raises ModelError for one that is not supported."""
         options.require("quant_algo", *_ALGORITHMS)
-        options.require("group_size", COLUMNS)
+        options.require("group_size", NVFP4_COLUMNS)
         options.refuse_unknown({*_IGNORED_BY_MODEL_OPT, "quant_algo", "group_size"})
         return cls()
 
@@ -85,7 +85,7 @@ class ModelOpt:
             return None
         codes, scale = parts.integers("weight", FP8), parts.floats("weight_scale")
         return FP8, parts.matrix(
-            codes.shape, lambda: VALUES[codes] * spread(scale, (codes.shape[0], codes.shape[1]))
+            codes.shape, lambda: FP8_VALUES[codes] * spread(scale, (codes.shape[0], codes.shape[1]))
         )
 
 
@@ -102,7 +102,7 @@ def nvfp4_matrix(parts: Parts, part: str, scale: Callable[[Floats], Floats]) -> 
     def decode() -> Floats:
         nibbles = codes[..., None] >> np.array([0, 4], np.uint8) & np.uint8(15)
         numbers: Floats = _NVFP4_VALUES[nibbles].reshape(shape)
-        numbers *= spread(scale(VALUES[scales]), shape)
+        numbers *= spread(scale(FP8_VALUES[scales]), shape)
         return numbers
 
     return parts.matrix((*shape, *codes.shape[2:]), decode)
@@ -122,7 +122,7 @@ def read_block(options: JsonConfig, key: str) -> tuple[int, int]:
     raise options.unsupported(key, value, "two whole numbers, such as [128, 128]")
 
 
-def _values() -> Floats:
+def _fp8_values() -> Floats:
     # The value of each code: a sign, four bits of exponent, three of fraction; no infinity.
     codes = np.arange(256)
     exponent, fraction = codes >> 3 & 15, codes & 7
@@ -132,5 +132,5 @@ def _values() -> Floats:
     return values
 
 
-VALUES = _values()
+FP8_VALUES = _fp8_values()
 """The value of each code of FP8."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedwell_models.checkpoint.quantized.small_floats import VALUES
+from embedwell_models.checkpoint.quantized.small_floats import FP8_VALUES
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
@@ -35,7 +35,7 @@ LAYER = "encoder.layer.1.output.dense."
 
 def test_each_code_has_the_value_that_torch_gives_it() -> None:
     codes = torch.arange(256).to(torch.uint8).view(torch.float8_e4m3fn)
-    assert np.array_equal(VALUES, codes.float().numpy(), equal_nan=True)
+    assert np.array_equal(FP8_VALUES, codes.float().numpy(), equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", ["bert", "qwen3"])
