@@ -233,6 +233,15 @@ def changed(folder: Path, spec: CheckpointLayout, name: str, matrix: Floats) -> 
     return matrix if addition is None else add(folder, name, matrix, addition).to_float32()
 
 
+def add(folder: Path, name: str, matrix: Stored, addition: LowRank) -> LayerMatrix:
+    """Return a matrix with an addition, computed when it is read; raises ModelError."""
+    if matrix.shape != addition.shape:
+        raise ModelError(
+            f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
+        )
+    return addition.change(name, matrix)
+
+
 def _own_file_additions(folder: Path, adapters: Adapters) -> Mapping[str, LowRank]:
     # Of an adapter that PEFT has saved, by the checkpoint's names of the matrices.
     assert adapters.chosen_folder is not None and adapters.name is not None
@@ -270,15 +279,6 @@ def _parametrized_additions(
         up, down = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
         additions[name] = LowRank(up, down, adapters.scale)
     return additions
-
-
-def add(folder: Path, name: str, matrix: Stored, addition: LowRank) -> LayerMatrix:
-    """Return a matrix with an addition, computed when it is read; raises ModelError."""
-    if matrix.shape != addition.shape:
-        raise ModelError(
-            f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
-        )
-    return addition.change(name, matrix)
 
 
 def _is_saved(name: str, modules: Sequence[str]) -> bool:

@@ -192,10 +192,17 @@ def files(folder: Path) -> list[Path]:
 
 
 def _options(folder: Path) -> JsonConfig | None:
+    stated = _stated(folder)
+    return None if stated is None else _checked(*stated)
+
+
+def _stated(folder: Path) -> tuple[Path, Any] | None:
+    # The file with the options, and these: a processor's image part, or a file of their own.
     joint, own = (folder / name for name in FILES)
-    if joint.exists() and "image_processor" in (values := read_object(joint)):
-        return _checked(joint, values["image_processor"])
-    return _checked(own, read_object(own)) if own.exists() else None
+    values = read_object(joint).get("image_processor") if joint.exists() else None
+    if values is not None:
+        return joint, values
+    return (own, read_object(own)) if own.exists() else None
 
 
 def _checked(path: Path, values: Any) -> JsonConfig:
@@ -236,11 +243,10 @@ def joint_options(folder: Path, known: Set[str]) -> JsonConfig | None:
 
     Raises ModelError for an option that is not known.
     """
-    joint, own = (folder / name for name in FILES)
-    values = read_object(joint).get("image_processor") if joint.exists() else None
-    if values is None and not own.exists():
+    stated = _stated(folder)
+    if stated is None:
         return None
-    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
+    options = JsonConfig(*stated)
     options.refuse_unknown(known)
     return options
 

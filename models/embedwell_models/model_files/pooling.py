@@ -66,6 +66,17 @@ class PoolingChoice:
     projection: Projection | None = None
 
 
+@dataclass(frozen=True)
+class LayerWeights:
+    """Weights of the states after the last layers.
+
+    path: the module's folder, relative to the model's. count: how many weights there are.
+    """
+
+    path: str
+    count: int
+
+
 def choose_pooling(
     folder: Path, entries: Sequence[ModuleEntry], pooling: str, projection: Projection | None = None
 ) -> PoolingChoice:
@@ -101,6 +112,29 @@ def choose_pooling(
 def has_pooling(entries: Sequence[ModuleEntry]) -> bool:
     """Whether the modules of a model name its pooling."""
     return bool({"Pooling", SPLADE_POOLING} & {entry.kind for entry in entries})
+
+
+def read_layer_weights(
+    folder: Path, entries: Sequence[ModuleEntry], encoder: EncoderConfig
+) -> LayerWeights | None:
+    """Read the options of a folder; None without the module, and where it has no effect.
+
+    It has none if the encoder's config.json does not ask for the states of all layers.
+
+    Raises ModelError for another number of layers than the encoder's.
+    """
+    paths = [entry.path for entry in entries if entry.kind == LAYER_WEIGHTS]
+    if not paths:
+        return None
+    if not JsonConfig(folder / entries[0].path / "config.json").get("output_hidden_states", False):
+        return None
+    options = JsonConfig(folder / paths[0] / "config.json")
+    layers, start = options.get("num_hidden_layers", 12), options.get("layer_start", 4)
+    if layers != encoder.num_layers:
+        raise options.unsupported("num_hidden_layers", layers, encoder.num_layers)
+    if not 0 <= start <= layers:
+        raise options.unsupported("layer_start", start, f"0 to {layers}")
+    return LayerWeights(paths[0], layers + 1 - start)
 
 
 def _projected_pooling(
@@ -170,37 +204,3 @@ def _assumed(folder: Path) -> str:
     if not name.endswith("ForCausalLM") or bidirectional_code(options):
         return "mean"
     return "lasttoken" if options.get("is_causal", True) else "mean"
-
-
-@dataclass(frozen=True)
-class LayerWeights:
-    """Weights of the states after the last layers.
-
-    path: the module's folder, relative to the model's. count: how many weights there are.
-    """
-
-    path: str
-    count: int
-
-
-def read_layer_weights(
-    folder: Path, entries: Sequence[ModuleEntry], encoder: EncoderConfig
-) -> LayerWeights | None:
-    """Read the options of a folder; None without the module, and where it has no effect.
-
-    It has none if the encoder's config.json does not ask for the states of all layers.
-
-    Raises ModelError for another number of layers than the encoder's.
-    """
-    paths = [entry.path for entry in entries if entry.kind == LAYER_WEIGHTS]
-    if not paths:
-        return None
-    if not JsonConfig(folder / entries[0].path / "config.json").get("output_hidden_states", False):
-        return None
-    options = JsonConfig(folder / paths[0] / "config.json")
-    layers, start = options.get("num_hidden_layers", 12), options.get("layer_start", 4)
-    if layers != encoder.num_layers:
-        raise options.unsupported("num_hidden_layers", layers, encoder.num_layers)
-    if not 0 <= start <= layers:
-        raise options.unsupported("layer_start", start, f"0 to {layers}")
-    return LayerWeights(paths[0], layers + 1 - start)
