@@ -6,17 +6,15 @@ prompt, as in the code of KaLM-Reranker.
 """
 
 from collections.abc import Sequence
-from copy import copy
 
-from embedwell_models.errors import InstructionTooLongError, ModelError
 from embedwell_models.tokenizer.formats import DecoderFormat
-from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, cut_after, second_text
+from embedwell_models.tokenizer.pairs import Pair, PairTokenizerWithFormat, cut_after, second_text
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
 
 
-class DecoderPairTokenizer:
+class DecoderPairTokenizer(PairTokenizerWithFormat):
     """Tokenizer of pairs for a model whose encoder reads documents, and its decoder queries."""
 
     def __init__(self, tokenizer: Tokenizer, pair_format: DecoderFormat, vocab_size: int) -> None:
@@ -24,43 +22,14 @@ class DecoderPairTokenizer:
 
         Raises ModelError if the format leaves no room for a pair.
         """
-        self._tokenizer, self._format, self._vocab_size = tokenizer, pair_format, vocab_size
-        self._max_length = tokenizer.max_length
-        self._before_document = self._ids(pair_format.document)
-        self._use(pair_format.instruction)
-        if self._room < MIN_ROOM:
-            raise ModelError(
-                f"a length of {tokenizer.max_length} tokens leaves no room for a query and a "
-                "document in the format of the model"
-            )
+        self._format, self._vocab_size = pair_format, vocab_size
+        self._before_document = tokenizer.encode([pair_format.document], "right")[0].ids
+        super().__init__(tokenizer)
 
     @property
     def characters(self) -> int:
         """Number of characters that the format adds to each pair."""
         return len(self._format.document) + len(self._format.text("", self._instruction))
-
-    @property
-    def min_length(self) -> int:
-        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
-        return self._max_length - self._room + MIN_ROOM
-
-    def with_max_length(self, max_length: int) -> "DecoderPairTokenizer":
-        """Return a tokenizer of shorter pairs. max_length: at most the model's."""
-        tokenizer = copy(self)
-        tokenizer._max_length = max_length
-        tokenizer._room -= self._max_length - max_length
-        return tokenizer
-
-    def with_instruction(self, instruction: str) -> "DecoderPairTokenizer":
-        """Return a tokenizer for pairs with an instruction in place of the format's.
-
-        Raises InstructionTooLongError.
-        """
-        tokenizer = copy(self)
-        tokenizer._use(instruction)
-        if tokenizer._room < self._room // 2:
-            raise InstructionTooLongError
-        return tokenizer
 
     def encode(
         self,
@@ -103,13 +72,10 @@ class DecoderPairTokenizer:
         windows = parts(len(ids), size)
         return [self._join([*before, *ids[part]], prompt.ids) for part in windows]
 
-    def _use(self, instruction: str) -> None:
-        self._instruction = instruction
-        taken = len(self._before_document) + len(self._ids(self._format.text("", instruction)))
-        self._room = self._max_length - taken
-
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer.encode([text], "right")[0].ids
+    def _room_with(self, instruction: str | None) -> int:
+        self._instruction = self._format.instruction if instruction is None else instruction
+        prompt = self._ids(self._format.text("", self._instruction))
+        return self._max_length - len(self._before_document) - len(prompt)
 
     def _prompt(self, query: str, side: Side, max_query: int) -> Steps[TruncatedIds]:
         (row,) = yield from self._tokenizer.encode_in_steps([query], side)

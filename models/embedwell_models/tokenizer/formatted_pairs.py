@@ -16,7 +16,14 @@ from embedwell_models.tokenizer.formats import (
     SeparateFormat,
     around,
 )
-from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer, cut_after, second_text
+from embedwell_models.tokenizer.pairs import (
+    Pair,
+    PairTokenizer,
+    PairTokenizerWithFormat,
+    cut_after,
+    no_room,
+    second_text,
+)
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
@@ -37,7 +44,7 @@ class _Surroundings:
     dropped: int
 
 
-class FormattedPairTokenizer:
+class FormattedPairTokenizer(PairTokenizerWithFormat):
     """Tokenizer of pairs for a model that reads them in a format.
 
     The text of a pair is tokenized as a whole. If it is too long, first the document and then the
@@ -49,39 +56,13 @@ class FormattedPairTokenizer:
 
         Raises ModelError if the format leaves no room for a pair.
         """
-        self._tokenizer, self._format = tokenizer, pair_format
-        self._max_length = tokenizer.max_length
-        self._use(None)
-        if self._room < MIN_ROOM:
-            raise _no_room(tokenizer)
+        self._format = pair_format
+        super().__init__(tokenizer)
 
     @property
     def characters(self) -> int:
         """Number of characters that the format adds to each pair."""
         return sum(len(segment) for segment in self._segments if isinstance(segment, str))
-
-    @property
-    def min_length(self) -> int:
-        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
-        return self._max_length - self._room + MIN_ROOM
-
-    def with_max_length(self, max_length: int) -> "FormattedPairTokenizer":
-        """Return a tokenizer of shorter pairs. max_length: at most the model's."""
-        tokenizer = copy(self)
-        tokenizer._max_length = max_length
-        tokenizer._room -= self._max_length - max_length
-        return tokenizer
-
-    def with_instruction(self, instruction: str) -> "FormattedPairTokenizer":
-        """Return a tokenizer for pairs with an instruction.
-
-        Raises InstructionTooLongError, and ValueError for a model that takes no instruction.
-        """
-        tokenizer = copy(self)
-        tokenizer._use(instruction)
-        if tokenizer._room < self._room // 2:
-            raise InstructionTooLongError
-        return tokenizer
 
     def encode(
         self,
@@ -115,16 +96,13 @@ class FormattedPairTokenizer:
         size = max(self._max_length - len(before) - len(surroundings.after), 1)
         return [[*before, *ids[part], *surroundings.after] for part in parts(len(ids), size)]
 
-    def _use(self, instruction: str | None) -> None:
+    def _room_with(self, instruction: str | None) -> int:
         self._segments = self._format.segments(instruction)
         self._literals = {
             segment: self._ids(segment) for segment in self._segments if isinstance(segment, str)
         }
         taken = sum(len(self._literals[part]) for part in self._segments if isinstance(part, str))
-        self._room = self._max_length - taken
-
-    def _ids(self, text: str, side: Side = "right") -> list[int]:
-        return self._tokenizer.encode([text], side)[0].ids
+        return self._max_length - taken
 
     def _clean(self, pair: Pair, index: int) -> tuple[str, str]:
         return self._format.clean(pair[0]), self._format.clean(second_text(pair, index))
@@ -206,7 +184,7 @@ class SeparatePairTokenizer:
         )
         self._use(pair_format.instruction)
         if self._max_length < self.min_length:
-            raise _no_room(tokenizer)
+            raise no_room(tokenizer)
 
     @property
     def characters(self) -> int:
@@ -316,10 +294,3 @@ def pair_encoder(
     if isinstance(pair_format, DecoderFormat):
         return DecoderPairTokenizer(tokenizer, pair_format, config.vocab_size)
     return FormattedPairTokenizer(tokenizer, pair_format)
-
-
-def _no_room(tokenizer: Tokenizer) -> ModelError:
-    return ModelError(
-        f"a length of {tokenizer.max_length} tokens leaves no room for a query and a document in "
-        "the format of the model"
-    )
