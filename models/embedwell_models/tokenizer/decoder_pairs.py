@@ -79,10 +79,18 @@ class DecoderPairTokenizer(PairTokenizerWithFormat):
 
     def _prompt(self, query: str, side: Side, max_query: int) -> Steps[TruncatedIds]:
         (row,) = yield from self._tokenizer.encode_in_steps([query], side)
-        remaining = cut(row.ids, min(max_query, self._format.max_query), side)
-        (text,) = self._tokenizer.decode([remaining], skip_special=False)
-        ids = self._ids(self._format.text(text, self._instruction))
-        return TruncatedIds(ids, row.dropped + len(row.ids) - len(remaining))
+        longest = self._max_length - len(self._before_document) - 1
+        count = min(len(row.ids), max_query, self._format.max_query)
+        ids = self._prompt_ids(cut(row.ids, count, side))
+        # Each byte of a character that is cut may become a replacement of three tokens.
+        while count and (excess := len(ids) - longest) > 0:
+            count = max(count - -(-excess // 3), 0)
+            ids = self._prompt_ids(cut(row.ids, count, side))
+        return TruncatedIds(ids, row.dropped + len(row.ids) - count)
+
+    def _prompt_ids(self, query: Sequence[int]) -> list[int]:
+        (text,) = self._tokenizer.decode([query], skip_special=False)
+        return self._ids(self._format.text(text, self._instruction))
 
     def _document_room(self, prompt: TruncatedIds) -> int:
         return max(min(self._format.max_document, self._max_length - len(prompt.ids)), 0)

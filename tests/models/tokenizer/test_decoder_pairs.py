@@ -13,7 +13,7 @@ from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.tokens import TruncatedIds, common_length
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length
 from tests.models import kinds
 
 FORMAT = DecoderFormat(
@@ -108,6 +108,28 @@ def test_the_shortest_pair_has_a_token_of_each_text(
     first, second = parts(row.ids)
     assert len(first) > len(ids(tokenizer, "Document: "))
     assert len(second) <= len(ids(tokenizer, "<s>Judge the work\n</s>")) + 1
+
+
+@given(
+    query=st.text("😀🇧漢字é ab", max_size=14),
+    side=st.sampled_from(["left", "right"]),
+    more=st.integers(0, 20),
+)
+def test_a_query_that_is_cut_inside_a_character_exceeds_no_length(
+    tokenizer: Tokenizer, pairs: DecoderPairTokenizer, query: str, side: Side, more: int
+) -> None:
+    length = pairs.min_length + more
+    row = encode(pairs.with_max_length(length), query, WORDS, side=side)
+    assert len(row.ids) <= length
+    assert len(parts(row.ids)[0]) > len(ids(tokenizer, "Document: "))
+
+
+def test_a_query_that_is_cut_inside_a_character_keeps_its_start(
+    tokenizer: Tokenizer, pairs: DecoderPairTokenizer
+) -> None:
+    row = encode(pairs.with_max_length(pairs.min_length + 14), "ab 😀😀😀", WORDS)
+    (prompt,) = tokenizer.decode([parts(row.ids)[1]])
+    assert prompt.endswith("ab 😀")
 
 
 def test_a_request_may_limit_the_tokens_of_a_document(pairs: DecoderPairTokenizer) -> None:
