@@ -33,7 +33,7 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.relative_positions import (
     Distances,
     PositionBias,
-    flat,
+    flat_biases,
     padded_buckets,
     position_bias,
 )
@@ -205,7 +205,7 @@ class KernelEncoder:
             config.buckets = tables.rows
             layers = tables.layers(layers)
             return _Relations(config, layers, tables.length, tables.bias, tables.distances, tables)
-        bias = None if self._position_bias is None else flat(self._position_bias(length))
+        bias = None if self._position_bias is None else flat_biases(self._position_bias(length))
         distances = Distances(length, scheme) if scheme else None
         return _Relations(config, layers, length, bias, distances)
 
@@ -214,7 +214,7 @@ class KernelEncoder:
 class _Relations:
     """Relative positions that a call of the kernels reads, for texts of up to `length` tokens.
 
-    bias: see `flat`; None for no biases. owner: owner of the memory of `layers`.
+    bias: see `flat_biases`; None for no biases. owner: owner of the memory of `layers`.
     """
 
     config: KernelConfig

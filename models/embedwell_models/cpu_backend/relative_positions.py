@@ -51,7 +51,7 @@ def first_bias(config: EncoderConfig, index: int) -> int:
     return 0
 
 
-def flat(biases: Floats) -> Floats:
+def flat_biases(biases: Floats) -> Floats:
     """Return biases (rows, distances) as the kernels read them, in float32.
 
     They read whole vector registers, so the last read may go past the end.
@@ -133,7 +133,8 @@ class DistanceTables:
     """Tables of distances that the kernels read, for texts of up to `length` tokens.
 
     rows: R, one for each distance, and zeros. keys: address of each layer's vectors (H, R, Dh).
-    bias: scores that no query changes, for each layer and head (L * H, 2 * length - 1), see `flat`.
+    bias: scores that no query changes, for each layer and head (L * H, 2 * length - 1), see
+    `flat_biases`.
     """
 
     length: int
@@ -198,7 +199,7 @@ class DistanceScores:
             vectors = np.pad(project(sinusoids), ((0, rows - len(sinusoids)), (0, 0)))
             by_head = vectors.reshape(rows, self._heads, -1).transpose(1, 0, 2)
             keys.append(packer.attention_panels(by_head))
-        bias = flat(self._biases(sinusoids).T)
+        bias = flat_biases(self._biases(sinusoids).T)
         return DistanceTables(length, rows, keys, bias, Distances(length), packer)
 
 

@@ -11,12 +11,12 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families import qwen2_vl
 from embedwell_models.families.family import Row
-from embedwell_models.families.qwen3_vl import EPS, axial_rotary
+from embedwell_models.families.qwen3_vl import IMAGE_EPS, axial_rotary
 
 _TEXT = "qwen2_5_vl_text"
 _LAYER = "blocks.{}"
-_TENSORS = {
-    **qwen2_vl.ENDS,
+_IMAGE_TENSORS = {
+    **qwen2_vl.IMAGE_ENDS,
     "merger.ln_q.weight": "merger.norm.weight",
     f"{_LAYER}.norm1.weight": "layers.{}.attention_norm.weight",
     f"{_LAYER}.norm2.weight": "layers.{}.ffn_norm.weight",
@@ -39,11 +39,11 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     vision.require("model_type", "qwen2_5_vl_vision", "qwen2_5_vl")
     if vision.get("out_hidden_size", 3584) != config.hidden_size:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], config.hidden_size)
-    images = _config(vision)
+    images = _image_config(vision)
     whole = tuple(vision.get("fullatt_block_indexes", [7, 15, 23, 31]))
     if not all(index in range(images.num_layers) for index in whole):
         raise vision.unsupported("fullatt_block_indexes", whole, "numbers of layers")
-    encoder = qwen2_vl.image_encoder(vision, images, _TENSORS, config.hidden_size)
+    encoder = qwen2_vl.image_encoder(vision, images, _IMAGE_TENSORS, config.hidden_size)
     spec = qwen2_vl.image_token_spec(options, text, config, encoder)
     window = vision.get("window_size", 112) // spec.merge // spec.patch_size
     if window < 1:
@@ -52,7 +52,7 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     return replace(spec, window=window, whole_layers=whole)
 
 
-def _config(vision: JsonConfig) -> EncoderConfig:
+def _image_config(vision: JsonConfig) -> EncoderConfig:
     width, heads = vision.get("hidden_size", 3584), vision.get("num_heads", 16)
     return plain_config(
         vocab_size=0,
@@ -64,7 +64,7 @@ def _config(vision: JsonConfig) -> EncoderConfig:
         activation=vision.choice("hidden_act", ACTIVATIONS, "silu"),
         gated=True,
         norm="rms",
-        norm_eps=EPS,
+        norm_eps=IMAGE_EPS,
         positions=axial_rotary(vision, width // heads),
         arrangement="pre",
     )

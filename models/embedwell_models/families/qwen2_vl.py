@@ -21,8 +21,8 @@ from embedwell_models.families.decoder import beside_towers, is_causal, read_tex
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.qwen3_vl import (
     CHANNELS,
-    EPS,
-    LAYERS,
+    IMAGE_EPS,
+    IMAGE_LAYERS,
     axial_rotary,
     mrope_sections,
 )
@@ -34,14 +34,14 @@ _TOWERS = ("visual",)
 _CODE = "GmeQwen2VL"
 _TOKENS = {"min_image_tokens": 256, "max_image_tokens": 1280}  # of GME's code
 _EARLIER_TOKENS = (4, 16_384)
-ENDS = {  # also of Qwen2.5-VL
+IMAGE_ENDS = {  # also of Qwen2.5-VL
     "patch_embed.proj.weight": "patch.weight",
     **affine("merger.mlp.0", "merger.up"),
     **affine("merger.mlp.2", "merger.down"),
 }
-_TENSORS = {
-    **ENDS,
-    **LAYERS,
+_IMAGE_TENSORS = {
+    **IMAGE_ENDS,
+    **IMAGE_LAYERS,
     **affine("blocks.{}.mlp.fc1", "layers.{}.up"),
     **affine("blocks.{}.mlp.fc2", "layers.{}.down"),
     **affine("merger.ln_q", "merger.norm"),
@@ -129,7 +129,7 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     vision.require("model_type", "qwen2_vl_vision", "qwen2_vl")
     if vision.get("hidden_size", 3584) != config.hidden_size:
         raise vision.unsupported("hidden_size", vision["hidden_size"], config.hidden_size)
-    encoder = image_encoder(vision, _config(vision), _TENSORS, config.hidden_size)
+    encoder = image_encoder(vision, _image_config(vision), _IMAGE_TENSORS, config.hidden_size)
     return image_token_spec(options, text, config, encoder)
 
 
@@ -173,7 +173,7 @@ def image_token_spec(
     )
 
 
-def _config(vision: JsonConfig) -> EncoderConfig:
+def _image_config(vision: JsonConfig) -> EncoderConfig:
     width, heads = vision.get("embed_dim", 1280), vision.get("num_heads", 16)
     return plain_config(
         vocab_size=0,
@@ -183,7 +183,7 @@ def _config(vision: JsonConfig) -> EncoderConfig:
         intermediate_size=width * vision.get("mlp_ratio", 4),
         max_positions=1,  # there is no table
         activation=vision.choice("hidden_act", ACTIVATIONS, "quick_gelu"),
-        norm_eps=EPS,
+        norm_eps=IMAGE_EPS,
         positions=axial_rotary(vision, width // heads),
         arrangement="pre",
     )

@@ -25,23 +25,23 @@ from embedwell_models.positions.schemes import Learned, Rotary
 
 _HEAD_SIZE = 128
 _LAYER = "blocks.{}"
-LAYERS = {  # also of Qwen2-VL
+IMAGE_LAYERS = {  # also of Qwen2-VL
     **affine(f"{_LAYER}.norm1", "layers.{}.attention_norm"),
     **affine(f"{_LAYER}.norm2", "layers.{}.ffn_norm"),
     **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),
     **affine(f"{_LAYER}.attn.proj", "layers.{}.output"),
 }
-_TENSORS = {
+_IMAGE_TENSORS = {
     **affine("patch_embed.proj", "patch"),
     "pos_embed.weight": "position_table",
-    **LAYERS,
+    **IMAGE_LAYERS,
     **affine(f"{_LAYER}.mlp.linear_fc1", "layers.{}.up"),
     **affine(f"{_LAYER}.mlp.linear_fc2", "layers.{}.down"),
 }
 _MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
-_UNUSED = ("language_model.*", "model.language_model.*", "lm_head.weight")
+_OUTSIDE_IMAGES = ("language_model.*", "model.language_model.*", "lm_head.weight")
 CHANNELS = 3
-EPS = 1e-6
+IMAGE_EPS = 1e-6
 _PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
 
@@ -88,12 +88,12 @@ def image_tokens(
     vision.require("in_channels", CHANNELS)
     if vision.get("out_hidden_size", 3584) != width:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
-    config = _config(vision)
+    config = _image_config(vision)
     deepstack = tuple(vision.get("deepstack_visual_indexes", [*deepstack]))
     if not all(index in range(config.num_layers) for index in deepstack):
         raise vision.unsupported("deepstack_visual_indexes", deepstack, "numbers of layers")
     return ImageTokenSpec(
-        encoder=_encoder(vision, config, len(deepstack), width),
+        encoder=_image_encoder(vision, config, len(deepstack), width),
         patch_size=vision.get("patch_size", 16),
         frames=vision.get("temporal_patch_size", 2),
         merge=vision.get("spatial_merge_size", 2),
@@ -105,7 +105,7 @@ def image_tokens(
     )
 
 
-def _encoder(
+def _image_encoder(
     vision: JsonConfig, config: EncoderConfig, deepstack: int, width: int
 ) -> CheckpointLayout:
     # deepstack: number of layers whose states are added. width: of the text encoder's states.
@@ -114,14 +114,14 @@ def _encoder(
     names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(deepstack))]
     return CheckpointLayout(
         config=config,
-        tensors=_TENSORS | _mergers(names),
-        unused=_UNUSED,
+        tensors=_IMAGE_TENSORS | _mergers(names),
+        unused=_OUTSIDE_IMAGES,
         prefixes=("model.visual.", "visual."),
-        shapes=_shapes(config, CHANNELS * frames * patch**2, merge, names, width),
+        shapes=_image_shapes(config, CHANNELS * frames * patch**2, merge, names, width),
     )
 
 
-def _config(vision: JsonConfig) -> EncoderConfig:
+def _image_config(vision: JsonConfig) -> EncoderConfig:
     width, heads = vision.get("hidden_size", 1152), vision.get("num_heads", 16)
     return plain_config(
         vocab_size=0,
@@ -131,7 +131,7 @@ def _config(vision: JsonConfig) -> EncoderConfig:
         intermediate_size=vision.get("intermediate_size", 4304),
         max_positions=_grid(vision) ** 2,
         activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
-        norm_eps=EPS,
+        norm_eps=IMAGE_EPS,
         input_positions=Learned(),
         positions=axial_rotary(vision, width // heads),
         arrangement="pre",
@@ -151,7 +151,7 @@ def _mergers(names: list[str]) -> dict[str, str]:
     }
 
 
-def _shapes(
+def _image_shapes(
     config: EncoderConfig, pixels: int, merge: int, names: list[str], out: int
 ) -> dict[str, tuple[int, ...]]:
     width, joined = config.hidden_size, config.hidden_size * merge**2
