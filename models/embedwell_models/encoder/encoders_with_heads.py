@@ -14,7 +14,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.pooling import LayerWeights
+from embedwell_models.model_files.pooling import LayerMix
 from embedwell_models.vectors import Floats
 
 StateFunction = Callable[[Floats], Floats]
@@ -99,7 +99,7 @@ class LayerMixEncoder(EncoderWithHead):
         return mean
 
 
-def load_layer_weights(folder: Path, module: LayerWeights) -> Floats:
+def load_layer_weights(folder: Path, module: LayerMix) -> Floats:
     """Read the weights of a model's folder; raises ModelError for others than its options say."""
     path = folder / module.path / "model.safetensors"
     numbers = weights.read_file(path, {_LAYER_WEIGHTS: (module.count,)})[_LAYER_WEIGHTS]

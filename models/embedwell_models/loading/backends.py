@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 OUTSIDE_LAYERS = ("patch.", "pool.", "connector.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
-IMAGE_ENCODER = "the image encoder"
-"""The part that torch computes on every device, of a model whose images are tokens of a text."""
+IMAGE_ENCODER_REASON = "the image encoder"
+"""What torch computes on every device, of a model whose images are tokens of a text."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
@@ -231,7 +231,7 @@ def expect_torch(
         reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
         if reason is not None:
             return reason
-    return IMAGE_ENCODER if description.image_tokens else None
+    return IMAGE_ENCODER_REASON if description.image_tokens else None
 
 
 def expect_passes(description: ModelDescription, device: str, dtype: str) -> PassPlan | None:

@@ -16,7 +16,7 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
-    IMAGE_ENCODER,
+    IMAGE_ENCODER_REASON,
     Backend,
     RowExactLinear,
     TableBackend,
@@ -193,7 +193,7 @@ def _why_torch(
         return backend.reason
     if images and images.why_torch:
         return images.why_torch
-    return IMAGE_ENCODER if description.image_tokens else None
+    return IMAGE_ENCODER_REASON if description.image_tokens else None
 
 
 def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of `on_torch`

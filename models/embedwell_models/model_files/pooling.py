@@ -67,8 +67,8 @@ class PoolingChoice:
 
 
 @dataclass(frozen=True)
-class LayerWeights:
-    """Weights of the states after the last layers.
+class LayerMix:
+    """Mean of the states after the last layers, with a weight for each.
 
     path: the module's folder, relative to the model's. count: how many weights there are.
     """
@@ -116,7 +116,7 @@ def has_pooling(entries: Sequence[ModuleEntry]) -> bool:
 
 def read_layer_weights(
     folder: Path, entries: Sequence[ModuleEntry], encoder: EncoderConfig
-) -> LayerWeights | None:
+) -> LayerMix | None:
     """Read the options of a folder; None without the module, and where it has no effect.
 
     It has none if the encoder's config.json does not ask for the states of all layers.
@@ -134,7 +134,7 @@ def read_layer_weights(
         raise options.unsupported("num_hidden_layers", layers, encoder.num_layers)
     if not 0 <= start <= layers:
         raise options.unsupported("layer_start", start, f"0 to {layers}")
-    return LayerWeights(paths[0], layers + 1 - start)
+    return LayerMix(paths[0], layers + 1 - start)
 
 
 def _projected_pooling(

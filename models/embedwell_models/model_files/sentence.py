@@ -23,7 +23,7 @@ from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
     SPLADE,
-    LayerWeights,
+    LayerMix,
     PoolingChoice,
     Source,
     choose_pooling,
@@ -79,7 +79,7 @@ class VectorRecipe:
     end: int | None = None
     padded: bool = False
     pad_id: int | None = None
-    layer_weights: LayerWeights | None = None
+    layer_weights: LayerMix | None = None
     sparse: Sparse | None = None
     word_weights: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)
