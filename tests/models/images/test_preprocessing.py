@@ -152,6 +152,8 @@ def test_the_joint_file_of_newer_releases_counts(tmp_path: Path) -> None:
     found = Preprocessing.read(tmp_path, images)
     assert found is not None and found.resample == 0
     assert [path.name for path in files(tmp_path)] == ["processor_config.json"]
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": None}))
+    assert [path.name for path in files(tmp_path)] == ["preprocessor_config.json"]
 
 
 def test_a_folder_without_a_file_takes_no_images(tmp_path: Path) -> None:
