@@ -82,7 +82,7 @@ def _fields(part: Any, path: Path) -> list[str]:
 
 
 def _problems(error: ValidationError) -> Sequence[ErrorDetails]:
-    return error.errors(include_url=False, include_context=False, include_input=False)
+    return error.errors(include_url=False, include_input=False)
 
 
 def _invalid(problems: Sequence[ErrorDetails]) -> BadRequest:
@@ -130,6 +130,12 @@ def _message(problem: ErrorDetails) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"
+    if problem["type"] == "union_tag_invalid":
+        context = problem["ctx"]
+        field, known = context["discriminator"], context["expected_tags"]
+        return f"{field} should be one of {known}, not {context['tag']!r}"
+    if problem["type"] == "union_tag_not_found":
+        return f"the field {problem['ctx']['discriminator']} is missing"
     if problem["type"] == "bool_type":
         return "Input should be true or false"
     return str(problem["msg"]).removeprefix("Value error, ")

@@ -86,6 +86,14 @@ def test_the_error_does_not_name_branches_of_a_union() -> None:
         ({"inputs": [["a query", "a text"]]}, "inputs.0.0: Input should be a token id, a number"),
         ({"inputs": [101, "b"]}, "inputs.1: Input should be a token id, a number"),
         ({"inputs": "a", "truncate": "yes"}, "truncate: Input should be true or false"),
+        (
+            {"inputs": {"content": [{"type": "img"}]}},
+            "inputs.content.0: 'type' should be one of 'text', 'image_url', not 'img'",
+        ),
+        (
+            {"inputs": {"content": [{"text": "a"}]}},
+            "inputs.content.0: the field 'type' is missing",
+        ),
     ],
 )
 def test_the_error_of_a_wrong_type_says_what_to_send(
