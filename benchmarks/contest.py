@@ -21,6 +21,11 @@ from benchmarks.environments import OFFLINE, ROOT, Unavailable, threads
 from benchmarks.peers.protocol import Floats, Job
 from benchmarks.workloads import Workload
 
+_PAUSE = 0.1  # seconds until the threads of the previous worker stop spinning
+
+Groups = Sequence[Sequence[Sequence[int]]]
+"""Groups of rows of token ids."""
+
 
 @dataclass(frozen=True)
 class Contestant:
@@ -54,10 +59,7 @@ PEERS = (
     Contestant("llama.cpp, float32", "llama_cpp", "llama-cpp", "float32", head="mean"),
     Contestant("llama.cpp, q8_0", "llama_cpp", "llama-cpp", "int8", head="mean"),
 )
-ALL = (REFERENCE, *PEERS, *OURS)
-
-
-Groups = Sequence[Sequence[Sequence[int]]]  # groups of rows of token ids
+CONTESTANTS = (REFERENCE, *PEERS, *OURS)
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,6 @@ class Worker:
         if "refused" in response:
             raise Unavailable(response["refused"])
         return response
-
-
-_PAUSE = 0.1  # seconds until the threads of the previous worker stop spinning
 
 
 @dataclass

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contest, machine, options
-from benchmarks.contest import ALL, REFERENCE, fidelity
+from benchmarks import contest, machine, script
+from benchmarks.contest import CONTESTANTS, REFERENCE, fidelity
 from benchmarks.environments import ROOT
-from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Job
+from benchmarks.script import spread, summary, table
 from benchmarks.workloads import Workload, calibration, workloads
 from embedwell_models import families
 from embedwell_models.cpu_backend import library
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
     """Return settings, fidelity and seconds of each contestant."""
-    able = [one for one in ALL if one.head in (None, job.head)]
-    chosen = [one for one in able if one is REFERENCE or options.wanted(one.name, args.only)]
+    able = [one for one in CONTESTANTS if one.head in (None, job.head)]
+    chosen = [one for one in able if one is REFERENCE or script.wanted(one.name, args.only)]
     with ExitStack() as stack:
         log = stack.enter_context((args.home / "engines.log").open("w"))
         entries = contest.start(chosen, job, args.home, log, stack)
@@ -165,10 +165,10 @@ def _roofline(results: Mapping[str, Any], classes: list[str]) -> str:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "engines")
+    parser = script.parser(__doc__, "engines")
     parser.add_argument("--quick", action="store_true", help="a quarter of the texts")
     parser.add_argument("--isa", default="auto", choices=library.CAPS, help=_ISA)
-    options.main(parser, run, report)
+    script.main(parser, run, report)
 
 
 if __name__ == "__main__":

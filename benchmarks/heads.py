@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks import engines, machine
 from benchmarks.contest import OURS, Groups
-from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Job
+from benchmarks.script import spread, summary, table
 from benchmarks.workloads import Workload
 from deploy.loadtest.corpus import Corpus
 from embedwell_models.hub.sources import resolve

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import machine, options
+from benchmarks import machine, script
 from benchmarks.odd_texts import texts
-from benchmarks.options import table
+from benchmarks.script import table
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {"machine": machine.describe(), "isa": args.isa, "models": {}}
     trained = {"all-MiniLM-L6-v2": args.model, **{Path(path).name: path for path in args.trained}}
     for name in (*trained, *SHAPES):
-        if options.wanted(name, args.only):
+        if script.wanted(name, args.only):
             with _random(name) if name in SHAPES else nullcontext(_trained(trained[name])) as model:
                 results["models"][name] = _compare(model, model.rows(every), kinds)
     if args.matrices:
@@ -263,10 +263,10 @@ def _lines(groups: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    command_line = options.parser(__doc__, "int8")
+    command_line = script.parser(__doc__, "int8")
     command_line.add_argument("--isa", default="auto", help="the highest instruction set")
     command_line.add_argument(
         "--trained", action="append", default=[], metavar="DIR", help="also this model"
     )
     command_line.add_argument("--matrices", action="store_true", help="also matrix by matrix")
-    options.main(command_line, run, report)
+    script.main(command_line, run, report)

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.options import table
+from benchmarks.script import table
 from embedwell.engine.wire.engine_sockets import handoff_pair, request_connection
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, TokenIds, pack_jobs

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import heads, options
+from benchmarks import heads, script
 from benchmarks.heads import GROUP, PASSAGE, QUERY
 from embedwell_models import Embedder
 from embedwell_models.model_files.multi_vector import TextRole
@@ -54,9 +54,9 @@ def head_tensors(width: int, _: int, noise: torch.Generator) -> heads.Tensors:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "multi_vector")
+    parser = script.parser(__doc__, "multi_vector")
     parser.add_argument("--groups", type=int, default=4, help="of 32 texts each")
-    options.main(parser, run, heads.report)
+    script.main(parser, run, heads.report)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks import load, machine, options
+from benchmarks import load, machine, script
 from benchmarks.load import Load
-from benchmarks.options import spread, summary, table
+from benchmarks.script import spread, summary, table
 from benchmarks.serving import ours, running
 from embedwell_models.hub.sources import resolve
 
@@ -98,12 +98,12 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "outputs")
+    parser = script.parser(__doc__, "outputs")
     add = parser.add_argument
     add("--dtype", default="auto", help="of the server")
     add("--clients", type=int, default=32, help="at a time")
     add("--seconds", type=int, default=3, help="of each form in each round")
-    options.main(parser, run, report)
+    script.main(parser, run, report)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx
 
-from benchmarks import load, machine, options
+from benchmarks import load, machine, script
 from benchmarks.contest import Groups, Worker
 from benchmarks.load import Load
-from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Job
+from benchmarks.script import spread, summary, table
 from benchmarks.serving import drain, ours, running
 from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
@@ -134,11 +134,11 @@ def _cell(values: Iterable[float], digits: int = 0) -> str:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "overhead")
+    parser = script.parser(__doc__, "overhead")
     add = parser.add_argument
     add("--dtype", default="auto", help="of both")
     add("--seconds", type=int, default=5, help="of each load in each round")
-    options.main(parser, run, report)
+    script.main(parser, run, report)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import heads, options
+from benchmarks import heads, script
 from benchmarks.heads import GROUP, PASSAGE, QUERY
 from deploy.loadtest.corpus import Corpus
 from embedwell_models import Embedder
@@ -51,9 +51,9 @@ def head_tensors(width: int, _: int, noise: torch.Generator) -> heads.Tensors:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "rerank")
+    parser = script.parser(__doc__, "rerank")
     parser.add_argument("--groups", type=int, default=10, help="queries, each with 32 passages")
-    options.main(parser, run, heads.report)
+    script.main(parser, run, heads.report)
 
 
 if __name__ == "__main__":

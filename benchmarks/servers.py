@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx
 
-from benchmarks import load, machine, options
+from benchmarks import load, machine, script
 from benchmarks.contest import fidelity, note
 from benchmarks.environments import Unavailable
-from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Floats
+from benchmarks.script import spread, summary, table
 from benchmarks.serving import (
     PEERS,
     REFERENCE,
@@ -43,7 +43,7 @@ Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> results
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the comparison; return the results for the file."""
     load.require()
-    servers = [one for one in everyone(args) if options.wanted(one.name, args.only)]
+    servers = [one for one in everyone(args) if script.wanted(one.name, args.only)]
     results: dict[str, Any] = {
         "machine": machine.describe(),
         "model": resolve(args.model).name,
@@ -191,7 +191,7 @@ def _fidelity_table(results: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "servers")
+    parser = script.parser(__doc__, "servers")
     add = parser.add_argument
     add("--dtype", action="append", default=[], help="of this server; default: auto, float32")
     add(
@@ -210,7 +210,7 @@ def main() -> None:
         help="a server that runs already; repeatedly for several",
     )
     add("--seconds", type=int, default=8, help="of each load in each round")
-    options.main(parser, run, report)
+    script.main(parser, run, report)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks import heads, options, rerank, sparse
+from benchmarks import heads, rerank, script, sparse
 from benchmarks.machine import describe, line
-from benchmarks.options import table
+from benchmarks.script import table
 from embedwell.launch.supervised import ENGINE
 from embedwell_models.hub.sources import resolve
 
@@ -169,9 +169,9 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "several-models")
+    parser = script.parser(__doc__, "several-models")
     parser.add_argument("--seconds", type=float, default=8, help="of each load")
-    options.main(parser, run, report)
+    script.main(parser, run, report)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import heads, options
+from benchmarks import heads, script
 from benchmarks.heads import GROUP, PASSAGE
 from deploy.loadtest.corpus import Corpus
 from embedwell_models import Embedder
@@ -44,9 +44,9 @@ def head_tensors(width: int, words: int, noise: torch.Generator) -> heads.Tensor
 
 
 def main() -> None:
-    parser = options.parser(__doc__, "sparse")
+    parser = script.parser(__doc__, "sparse")
     parser.add_argument("--groups", type=int, default=4, help="each of 32 passages")
-    options.main(parser, run, heads.report)
+    script.main(parser, run, heads.report)
 
 
 if __name__ == "__main__":

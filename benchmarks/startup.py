@@ -20,10 +20,10 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks import options
+from benchmarks import script
 from benchmarks.environments import ROOT
 from benchmarks.machine import describe, line
-from benchmarks.options import spread, summary, table
+from benchmarks.script import spread, summary, table
 from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.hub.sources import resolve
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run all turns; return the results for the file."""
     folder = resolve(args.model)
     checkouts = [
-        each for each in (Checkout("this", ROOT), *args.at) if options.wanted(each.name, args.only)
+        each for each in (Checkout("this", ROOT), *args.at) if script.wanted(each.name, args.only)
     ]
     for each in checkouts:
         each.compile()
@@ -202,7 +202,7 @@ def _least(starts: Starts, key: str, part: str) -> float:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = options.parser(__doc__, "startup")
+    parser = script.parser(__doc__, "startup")
     add = parser.add_argument
     add("--dtype", action="append", default=[], help="float32, int8 or auto; repeat it for several")
     add("--requests", type=int, default=100, help="before the memory is measured again")
@@ -216,7 +216,7 @@ def _run_with_defaults(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    options.main(command_line(), _run_with_defaults, report)
+    script.main(command_line(), _run_with_defaults, report)
 
 
 if __name__ == "__main__":

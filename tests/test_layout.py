@@ -146,7 +146,7 @@ def test_the_client_needs_httpx_and_numpy_alone(path: Path) -> None:
     others = {*imported_packages(path)} - sys.stdlib_module_names
     allowed = {"embedwell_client", "httpx", "numpy"}
     # A progress bar is shown on request, where tqdm is installed.
-    assert others <= (allowed | {"tqdm"} if path.stem == "options" else allowed)
+    assert others <= (allowed | {"tqdm"} if path.stem == "clients" else allowed)
 
 
 @pytest.mark.parametrize("path", TESTS, ids=relative_path)

@@ -1,4 +1,4 @@
-"""Worker's side of the benchmark: questions and answers are lines of JSON, work is in batches.
+"""Worker's side of the benchmark of engines, and helpers of its engines. It speaks lines of JSON.
 
 A worker reads questions from standard input, and computes only between a question and its answer.
 """
@@ -19,6 +19,11 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+
+_BUDGETS = (2048, 1024, 512, 4096, 256, 128)  # tokens of one forward pass, likely ones first
+_LARGEST_BUDGETS = {"splade": 1024}  # by head: logits of all words take 120 KB for each token
+_TRIED = 4  # groups of a workload that settings are tried on
+_HOPELESS = 1.5  # times the best: a setting as slow as this at first sight is not tried again
 
 
 def batches(lengths: Sequence[int], budget: int, *, padded: bool) -> list[list[int]]:
@@ -45,12 +50,6 @@ def pad(rows: Sequence[Ids]) -> tuple[Integers, Integers]:
     ids = np.zeros(holds.shape, dtype=np.int64)
     ids[holds] = np.concatenate(rows)
     return ids, holds.astype(np.int64)
-
-
-_BUDGETS = (2048, 1024, 512, 4096, 256, 128)  # tokens of one forward pass, likely ones first
-_LARGEST_BUDGETS = {"splade": 1024}  # by head: logits of all words take 120 KB for each token
-_TRIED = 4  # groups of a workload that settings are tried on
-_HOPELESS = 1.5  # times the best: a setting as slow as this at first sight is not tried again
 
 
 class Refused(Exception):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 _TOLERANCE = 0.1  # tolerance of a metric, within which nothing changes
+_SCRAPE = 15.0  # seconds between the values of metrics that a decision may see
+_RATE_WINDOW = 60.0  # seconds of tokens that the utilization is of
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,6 @@ class Autoscaler:
 def _wanted(servers: int, total: float, target: float) -> int:
     near = abs(total / (servers * target) - 1) <= _TOLERANCE
     return servers if near else math.ceil(total / target)
-
-
-_SCRAPE = 15.0  # seconds between the values of metrics that a decision may see
-_RATE_WINDOW = 60.0  # seconds of tokens that the utilization is of
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from embedwell.cli.options import default_text
 from embedwell.settings.settings import GROUPS, PREFIX, Settings
 
 FILE = Path(__file__).parents[1] / "settings.md"
@@ -26,8 +27,7 @@ def page() -> str:
     for name, field in Settings.model_fields.items():
         if name in GROUPS:
             lines.append(f"\n## {GROUPS[name]}\n\n| setting | default | meaning |\n|---|---|---|\n")
-        default = field.get_default(call_default_factory=True)
-        shown = _CACHE if name == "cache" else f"`{default}`" if default not in (None, "") else ""
+        shown = _CACHE if name == "cache" else f"`{text}`" if (text := default_text(name)) else ""
         lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |\n")
     return "".join(lines)
 

@@ -88,8 +88,8 @@ class ServiceError(Exception):
         self.message = self.message.replace(by_index, by_path, 1)
 
     def name_field(self, fields: Collection[str]) -> None:
-        """Set the field of the input that caused the error, unless a field is set already."""
-        if self.index is not None and self.param is None:
+        """Set the field of the inputs that caused the error, unless a field is set already."""
+        if self.param is None and (self.index is not None or self.code == "no_input"):
             self.param = next((name for name in _INPUTS if name in fields), None)
 
     def reindex(self, index: int) -> None:

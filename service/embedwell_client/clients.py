@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack
 
@@ -10,7 +11,7 @@ import httpx
 import numpy as np
 
 from embedwell_client import request_builders
-from embedwell_client.options import AttemptResult, ClientOptions, bar, is_retryable, retry_delay
+from embedwell_client.options import AttemptResult, ClientOptions, is_retryable, retry_delay
 from embedwell_client.request_builders import (
     AnalogyOptions,
     ComparisonInput,
@@ -62,7 +63,7 @@ class Client(ClientOptions):
         inputs = request_builders.as_list(texts)
         self._limits = self._limits or self._send(request_builders.build_limits_request())
         arrays = []
-        with bar(progress, len(inputs)) as advance:
+        with _progress_bar(progress, len(inputs)) as advance:
             for request in request_builders.build_embed_requests(
                 inputs, options, self._limits, self.batch
             ):
@@ -188,7 +189,7 @@ class AsyncClient(ClientOptions):
                 arrays[number] = await self._send(request)
                 advance(request.num_inputs)
 
-        with bar(progress, len(inputs)) as advance:
+        with _progress_bar(progress, len(inputs)) as advance:
             await _gather([send_all(advance) for _ in range(self.concurrency)])
         return np.concatenate([arrays[number] for number in sorted(arrays)])
 
@@ -269,3 +270,17 @@ async def _gather(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:
                 group.create_task(coroutine)
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
+
+
+@contextmanager
+def _progress_bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
+    """Show a bar; yields a function to call with the number of embedded texts."""
+    if not shown:
+        yield lambda _: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        raise ImportError("the progress bar needs tqdm: pip install tqdm") from None
+    with tqdm(total=total, unit=" texts") as bar:
+        yield bar.update

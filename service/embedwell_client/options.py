@@ -1,9 +1,8 @@
-"""Options of both clients, the attempts that they repeat, and their progress bar."""
+"""Options of both clients, and the attempts that they repeat."""
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -90,17 +89,3 @@ def _until(date: str) -> float:
         return parsedate_to_datetime(date).timestamp() - time.time()
     except ValueError:
         return 0.0
-
-
-@contextmanager
-def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
-    """Show a bar; yields a function to call with the number of embedded texts."""
-    if not shown:
-        yield lambda _: None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        raise ImportError("the progress bar needs tqdm: pip install tqdm") from None
-    with tqdm(total=total, unit=" texts") as progress_bar:
-        yield progress_bar.update

@@ -100,7 +100,7 @@ def test_the_model_is_listed_and_retrieved(client: openai.OpenAI) -> None:
     ("fields", "code", "param"),
     [
         ({"extra_body": {"surprise": 1}}, "unknown_field", "surprise"),
-        ({"input": []}, "no_input", None),
+        ({"input": []}, "no_input", "input"),
         ({"input": [[]]}, "no_input", "input"),
         ({"input": [[10**6]]}, "unknown_token", "input"),
         ({"input": [1.5]}, "invalid_request", "input"),

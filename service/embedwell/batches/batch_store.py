@@ -8,7 +8,14 @@ from pathlib import Path
 
 from embedwell.batches.batch import FINAL, Batch, BatchLimits, StoredBatch
 from embedwell.batches.file_store import FileStore, remove_abandoned
-from embedwell.batches.folder import BATCH, is_id, new_id, newest_first, read_json, write_json
+from embedwell.batches.folder import (
+    BATCH_PREFIX,
+    is_id,
+    new_id,
+    newest_first,
+    read_json,
+    write_json,
+)
 from embedwell.errors import NotFound
 
 _SAVED_BYTES = 1 << 12  # approximate bytes of a saved batch
@@ -36,7 +43,11 @@ class BatchStore:
 
         completion_window: the time limit of the batch, as the client wrote it and in seconds.
         """
-        content, id, now = self._files.content(input_file_id), new_id(BATCH), int(time.time())
+        content, id, now = (
+            self._files.content(input_file_id),
+            new_id(BATCH_PREFIX),
+            int(time.time()),
+        )
         batch = Batch(
             id=id,
             endpoint=endpoint,
@@ -63,7 +74,7 @@ class BatchStore:
 
     def load_stored(self, id: str) -> StoredBatch:
         """Return a saved batch with the runner's data; raises NotFound."""
-        stored = self._load(id) if is_id(id, BATCH) else None
+        stored = self._load(id) if is_id(id, BATCH_PREFIX) else None
         if stored is None:
             raise NotFound(f"there is no batch {id!r}", code="batch_not_found", param="id")
         return stored
@@ -77,7 +88,7 @@ class BatchStore:
 
         after: id of a batch; only those before it in time are read.
         """
-        for id in newest_first(self._folder, BATCH, after):
+        for id in newest_first(self._folder, BATCH_PREFIX, after):
             if (stored := self._load(id)) is not None:
                 yield self._seen(stored.batch)
 
@@ -100,7 +111,7 @@ class BatchStore:
 
     def unfinished(self) -> list[tuple[str, int]]:
         """Return the unfinished batches that can be read and when they expire, oldest first."""
-        ids = {*newest_first(self._folder, BATCH)}
+        ids = {*newest_first(self._folder, BATCH_PREFIX)}
         self._ended &= ids
         self._expiry = {id: self._expiry[id] for id in self._expiry.keys() & ids}
         for id in ids - self._ended - self._expiry.keys():

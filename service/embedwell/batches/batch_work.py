@@ -18,7 +18,7 @@ from embedwell.batches.batch import (
 )
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.folder import FILE, REQUEST, new_id
+from embedwell.batches.folder import FILE_PREFIX, REQUEST_PREFIX, new_id
 from embedwell.batches.json_lines import (
     RequestLine,
     check_requests,
@@ -129,8 +129,8 @@ class BatchWork:
 
     def _end(self, ending: Ending) -> None:
         progress = self._stored.progress
-        ending.output_file_id = new_id(FILE) if progress.output else None
-        ending.error_file_id = new_id(FILE) if progress.errors else None
+        ending.output_file_id = new_id(FILE_PREFIX) if progress.output else None
+        ending.error_file_id = new_id(FILE_PREFIX) if progress.errors else None
         self.batch.status, self.batch.finalizing_at = "finalizing", int(time.time())
         self._stored.ending = ending
         self._batches.save(self._stored)
@@ -178,5 +178,10 @@ def _line(line: RequestLine, response: RouteResponse) -> tuple[bytes, ...]:
 
 def _error_line(line: RequestLine, code: str, message: str) -> bytes:
     error = {"code": code, "message": message}
-    fields = {"id": new_id(REQUEST), "custom_id": line.custom_id, "response": None, "error": error}
+    fields = {
+        "id": new_id(REQUEST_PREFIX),
+        "custom_id": line.custom_id,
+        "response": None,
+        "error": error,
+    }
     return escape_line_ends(orjson.dumps(fields)) + b"\n"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from embedwell.batches.batch import BatchLimits
 from embedwell.batches.folder import (
-    FILE,
+    FILE_PREFIX,
     DiskSpace,
     is_id,
     new_id,
@@ -80,7 +80,7 @@ class FileStore:
 
     def upload(self) -> Upload:
         """Begin the upload of a file, which the caller finishes or discards."""
-        return Upload(self, self._folder / new_id(FILE), self.space)
+        return Upload(self, self._folder / new_id(FILE_PREFIX), self.space)
 
     def adopt(self, path: Path, id: str, filename: str) -> None:
         """Move a file of results into the folder; does nothing if that was done before."""
@@ -106,7 +106,7 @@ class FileStore:
 
     def get(self, id: str) -> StoredFile:
         """Return the description of a file; raises NotFound."""
-        file = self._load(id) if is_id(id, FILE) else None
+        file = self._load(id) if is_id(id, FILE_PREFIX) else None
         if file is None:
             raise NotFound(f"there is no file {id!r}", code="file_not_found", param="id")
         return file
@@ -120,7 +120,7 @@ class FileStore:
 
         after: id of a file; only those before it in time are read.
         """
-        for id in newest_first(self._folder, FILE, after):
+        for id in newest_first(self._folder, FILE_PREFIX, after):
             if (file := self._load(id)) is not None:
                 yield file
 

@@ -15,12 +15,18 @@ from pydantic import BaseModel, ValidationError
 
 from embedwell.errors import TooLarge
 
-FILE, BATCH, REQUEST = "file-", "batch_", "batch_req_"
-LOCK = "lock"
-"""Name of the lock file in the folder of batches; the process that computes them holds the lock."""
-_SPACE_LOCK = "space.lock"
-"""Name of the lock file that a process holds while it reserves disk space."""
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+
+FILE_PREFIX, BATCH_PREFIX, REQUEST_PREFIX = "file-", "batch_", "batch_req_"
+"""Beginnings of ids."""
+LOCK_FILE = "lock"
+"""Name of the file in the folder of batches that is locked by the process that computes them."""
+_SPACE_LOCK_FILE = "space.lock"
+"""Name of the file that a process locks while it reserves disk space."""
 _DIGITS = re.compile(r"[0-9a-f]{24}")
+_BLOCK = 1 << 12  # bytes; a file takes whole blocks of a disk
 
 
 def new_id(prefix: str) -> str:
@@ -42,11 +48,6 @@ def newest_first(folder: Path, prefix: str, after: str = "") -> list[str]:
     return sorted((id for id in ids if not after or id < after), reverse=True)
 
 
-M = TypeVar("M", bound=BaseModel)
-
-log = logging.getLogger(__name__)
-
-
 def write_json(path: Path, content: BaseModel) -> None:
     """Replace a file atomically. Each file has one writer."""
     partial = path.with_name(f"{path.name}.new")
@@ -66,9 +67,6 @@ def read_json(path: Path, kind: type[M]) -> M | None:
     except ValidationError as error:
         log.error("%s is damaged and ignored; delete its folder: %s", path, error)
         return None
-
-
-_BLOCK = 1 << 12  # bytes; a file takes whole blocks of a disk
 
 
 class DiskSpace:
@@ -123,7 +121,9 @@ class DiskSpace:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self._folder / _SPACE_LOCK).open("wb") as file:  # closing unlocks it, even a kill
+        with (self._folder / _SPACE_LOCK_FILE).open(
+            "wb"
+        ) as file:  # closing unlocks it, even a kill
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

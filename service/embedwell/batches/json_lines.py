@@ -15,6 +15,9 @@ from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.request_limits import check_parts
 
 _MAX_PROBLEMS = 100
+_LINE_END_ESCAPES = {
+    character.encode(): f"\\u{ord(character):04x}".encode() for character in "\x85\u2028\u2029"
+}
 
 
 class _Fields(BaseModel):
@@ -180,16 +183,11 @@ def _invalid(error: ValidationError) -> BadRequest:
     return BadRequest(message, param=location or None)
 
 
-_ESCAPES = {
-    character.encode(): f"\\u{ord(character):04x}".encode() for character in "\x85\u2028\u2029"
-}
-
-
 def escape_line_ends(text: bytes) -> bytes:
     """Escape the characters of JSON at which some readers end a line, as str.splitlines does.
 
     JSON writers escape those below U+0020; the others can only be inside its strings.
     """
-    for character, escape in _ESCAPES.items():
+    for character, escape in _LINE_END_ESCAPES.items():
         text = text.replace(character, escape)
     return text

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from embedwell.batches.folder import REQUEST, new_id
+from embedwell.batches.folder import REQUEST_PREFIX, new_id
 from embedwell.batches.json_lines import RequestLine
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
@@ -57,7 +57,7 @@ class RouteCalls:
 
         Raises ServiceError if the server rejects the request temporarily.
         """
-        context = RequestContext(new_id(REQUEST), path, memory=memory)
+        context = RequestContext(new_id(REQUEST_PREFIX), path, memory=memory)
         try:
             memory.grow(_BODY_COPIES * len(body))
             return RouteResponse(context.id, 200, await self._call(context, body))

@@ -14,7 +14,7 @@ from embedwell.batches.batch import FINAL, BatchLimits, Status
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.folder import LOCK, DiskSpace
+from embedwell.batches.folder import LOCK_FILE, DiskSpace
 from embedwell.batches.json_lines import RequestLine
 from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 from embedwell.errors import Forbidden, InternalError, ServiceError
@@ -35,6 +35,7 @@ _SHARED_FAULTS = {  # error numbers of faults that no batch causes
 _GROUP_SECONDS = 0.1  # seconds of work that the engine gets at a time
 _TOKEN_BYTES = 4  # approximate bytes per token of English text
 _MIN_GROUP_BYTES, _MAX_GROUP_BYTES = 1 << 12, 1 << 22
+_DAY = 86400  # seconds
 _IDLE_POLL = 0.01  # seconds between checks whether clients wait for the engine
 
 
@@ -56,7 +57,7 @@ class BatchRunner:
 
         tokens_per_second: returns the engine's speed; 0 if unknown.
         """
-        self._lock, self._batches, self._files = folder / LOCK, batches, files
+        self._lock, self._batches, self._files = folder / LOCK_FILE, batches, files
         self._calls = calls
         self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
         self._swept = -_SWEEP
@@ -203,9 +204,6 @@ class BatchRunner:
 
 def _stops_all(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _SHARED_FAULTS
-
-
-_DAY = 86400  # seconds
 
 
 class BatchService:

@@ -12,6 +12,9 @@ from embedwell.bulk import BulkError
 
 EMBEDDING, ROW = "embedding", "row"
 """Columns that a run adds."""
+VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
+"""Columns of Rows."""
+_BYTES = "bytes"  # field of a column that the datasets library writes, beside the field path
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,6 @@ class Columns:
         return [name for name in names if self.keep is None or name in self.keep or name == self.id]
 
 
-VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
-
 Rows: TypeAlias = pa.RecordBatch
 """Columns: values (a struct of the input's columns), file, position and reason.
 
@@ -112,9 +113,6 @@ def _problem(text: Any, column: str) -> str | None:
     except UnicodeDecodeError:
         return f"{column} is not UTF-8"
     return None
-
-
-_BYTES = "bytes"  # field of a column that the datasets library writes, beside the field path
 
 
 class ImageAndText(NamedTuple):

@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
+SAMPLE_LINES = 1000  # lines from which columns and types are inferred
+LINE_COLUMN = "text"  # column of the lines of a plain text
+_TOO_LONG = f"longer than {MAX_LINE_BYTES >> 20} MiB"
+_BATCH_ROWS, _BATCH_BYTES = 1024, 16 << 20
+_JSON_METADATA = {b"encoding": b"json"}  # of a column with JSON texts
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
@@ -75,9 +80,6 @@ Record = tuple[int, Mapping[str, Any] | None, str | None]
 """Number of a line, its values by column, and the reason if it has none."""
 
 Parser = Callable[[LineReader], Iterator[Record]]
-
-LINE_COLUMN = "text"  # column of the lines of a plain text
-_TOO_LONG = f"longer than {MAX_LINE_BYTES >> 20} MiB"
 
 
 def parse_text(lines: LineReader) -> Iterator[Record]:
@@ -146,14 +148,9 @@ def _csv_record(number: int, header: list[str], row: list[str]) -> Record:
     return number, dict(zip(header, row, strict=True)), None
 
 
-SAMPLE = 1000  # lines from which columns and types are inferred
-_BATCH_ROWS, _BATCH_BYTES = 1024, 16 << 20
-_JSON = {b"encoding": b"json"}  # metadata of a column with JSON texts
-
-
 def infer_schema(records: Iterable[Record]) -> pa.Schema:
     """Infer the columns of the first records. Objects, and mixed types, become JSON texts."""
-    samples = [values for _, values, _ in islice(records, SAMPLE) if values is not None]
+    samples = [values for _, values, _ in islice(records, SAMPLE_LINES) if values is not None]
     names = dict.fromkeys(name for values in samples for name in values)
     return pa.schema([_infer_field(name, [v.get(name) for v in samples]) for name in names])
 
@@ -167,7 +164,7 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
         return pa.field(name, pa.string())
     # A struct would lose fields that only later rows have.
     if kind is None or "struct" in str(kind):
-        return pa.field(name, pa.string(), metadata=_JSON)
+        return pa.field(name, pa.string(), metadata=_JSON_METADATA)
     return pa.field(name, kind)
 
 
@@ -205,7 +202,7 @@ def warn_of_late_columns(
         if late := (values or {}).keys() - names:
             log.warning(
                 "%s, line %d: the column %s is left out, because the first %d lines do not have it",
-                *(file, number, ", ".join(sorted(late)), SAMPLE),
+                *(file, number, ", ".join(sorted(late)), SAMPLE_LINES),
             )
             names |= late
         yield number, values, reason
@@ -238,7 +235,7 @@ def _text_problem(values: Mapping[str, Any], text: str) -> str | None:
 
 def _column(values: list[Any], field: pa.Field, reasons: list[str | None]) -> pa.Array:
     """Convert values, and write the reason of each value that does not fit into `reasons`."""
-    if field.metadata == _JSON:
+    if field.metadata == _JSON_METADATA:
         values = [None if value is None else orjson.dumps(value).decode() for value in values]
     try:
         return pa.array(values, field.type)

@@ -53,10 +53,20 @@ def options(*names: str) -> Callable[[F], F]:
     return lambda command: decorate(command, *chosen)
 
 
+def default_text(name: str) -> str:
+    """Return the default of a setting as a user writes it; "" if there is none."""
+    default = Settings.model_fields[name].get_default(call_default_factory=True)
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, float):
+        return f"{default:g}"
+    return "" if default is None else str(default)
+
+
 def _option(name: str, several: bool) -> Callable[[F], F]:
     field = Settings.model_fields[name]
     default = field.get_default(call_default_factory=True)
-    shown = "" if default in (None, "") else f"  [default: {default}]"
+    shown = f"  [default: {text}]" if (text := default_text(name)) else ""
     kind = click.BOOL if isinstance(default, bool) else None
     number = isinstance(default, int | float) and kind is None
     return click.option(

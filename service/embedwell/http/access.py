@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from embedwell.errors import Forbidden, Unauthorized
 from embedwell.http.headers import Headers
 
-_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
-_PORTS = {"http": ":80", "https": ":443"}
+_KEY_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
+_STANDARD_PORTS = {"http": ":80", "https": ":443"}
 _LOCAL_SUFFIXES = ".internal,.local,.localhost"
 """Ends of names that public DNS does not have; Docker and Podman give such names to their host."""
 
@@ -34,7 +34,6 @@ Those are pages of this machine, desktop programs and extensions: the ones that 
 default, with IPv6 and the host of Tauri's pages on Windows. A browser sets Origin by itself, so a
 page cannot claim another one.
 """
-_LOCAL = re.compile(_LOCAL_ORIGIN)
 
 
 class ApiKeys:
@@ -53,7 +52,7 @@ class ApiKeys:
         matches = [hmac.compare_digest(token.strip(), key) for key in self._keys]
         # The scheme is case-insensitive: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
         if scheme.lower() != b"bearer" or not any(matches):
-            raise Unauthorized(f"Incorrect API key provided: {_ADVICE}")
+            raise Unauthorized(f"Incorrect API key provided: {_KEY_ADVICE}")
 
 
 def _credentials(headers: Headers) -> tuple[bytes, bytes]:
@@ -63,12 +62,12 @@ def _credentials(headers: Headers) -> tuple[bytes, bytes]:
         return scheme, token
     if b"api-key" in headers:
         return b"bearer", headers[b"api-key"]
-    raise Unauthorized(f"No API key provided: {_ADVICE}")
+    raise Unauthorized(f"No API key provided: {_KEY_ADVICE}")
 
 
 def is_local_origin(origin: str) -> bool:
     """Return whether an origin is local; `null`, which any page can have, is not."""
-    return _LOCAL.fullmatch(origin) is not None
+    return re.fullmatch(_LOCAL_ORIGIN, origin) is not None
 
 
 class BrowserChecks:
@@ -119,7 +118,7 @@ class BrowserChecks:
 
     def _check_origin(self, origin: str, headers: Headers) -> None:
         scheme, _, address = origin.partition("://")
-        standard = _PORTS.get(scheme, "")
+        standard = _STANDARD_PORTS.get(scheme, "")
         hosts = (headers.get(name, b"") for name in (b"host", b"x-forwarded-host"))
         names = (host.partition(b",")[0].strip().decode("latin-1").lower() for host in hosts)
         own = {name.removesuffix(standard) for name in names}
@@ -133,7 +132,7 @@ class BrowserChecks:
 
     def _is_allowed(self, host: bytes) -> bool:
         """Return whether a host is listed, localhost, or an address, which cannot be rebound."""
-        name = _name(host.decode("latin-1").lower())
+        name = _host_name(host.decode("latin-1").lower())
         return (
             name in self._names
             or name == "localhost"
@@ -147,7 +146,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].removesuffix(".")
@@ -189,11 +188,11 @@ class LocalCors:
         self._app, self._cors = app, cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._cors if _is_local(scope) else self._app
+        app = self._cors if _has_local_origin(scope) else self._app
         await app(scope, receive, send)
 
 
-def _is_local(scope: Scope) -> bool:
+def _has_local_origin(scope: Scope) -> bool:
     for name, value in scope.get("headers", ()):
         if name == b"origin":
             return is_local_origin(value.decode("latin-1"))

@@ -1,14 +1,14 @@
 """Errors as clients receive them: from the exception to JSON in the format of the path."""
 
 import errno
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired, get_args
 
 import orjson
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import ConfigDict, NonNegativeInt, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, Tag, ValidationError, with_config
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
@@ -48,20 +48,41 @@ def to_service_error(error: BaseException) -> ServiceError:
     return InternalError(UNEXPECTED)
 
 
-def invalid_body(error: ValidationError, fields: Collection[str]) -> BadRequest:
-    """Convert the error of an invalid body. fields: those that the body can have."""
+def invalid_body(error: ValidationError, body_type: type[BaseModel]) -> BadRequest:
+    """Convert the error of an invalid body; that of an unknown field lists the known ones."""
     problems = _problems(error)
     described = _invalid(problems)
-    unknown = next(filter(_unknown, problems), None)
-    if unknown is not None and len(unknown["loc"]) == 1:
-        similar = get_close_matches(str(unknown["loc"][0])[:_COMPARED], fields, n=1)
-        question = "".join(f"did you mean {name!r}? " for name in similar)
+    if (unknown := next(filter(_unknown, problems), None)) is None:
+        return described
+    *path, name = unknown["loc"]
+    if fields := _fields(body_type, tuple(path)):
+        similar = get_close_matches(str(name)[:_COMPARED], fields, n=1)
+        question = "".join(f"did you mean {field!r}? " for field in similar)
         described.message += f"; {question}the fields are {', '.join(fields)}"
     return described
 
 
+def _fields(part: Any, path: Path) -> list[str]:
+    """Return the fields of an object in a body, the required ones first; [] for one in a list.
+
+    part: type of the body, or of a part of it.
+    path: fields, and tags of a union's branches, from there to the object.
+    """
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        fields = part.model_fields
+        if path:
+            field = fields.get(str(path[0]))
+            return _fields(field.annotation, path[1:]) if field else []
+        required_first = sorted(fields.items(), key=lambda item: not item[1].is_required())
+        return [field.alias or name for name, field in required_first]
+    tag = next((each.tag for each in get_args(part) if isinstance(each, Tag)), None)
+    if tag is not None:
+        return _fields(get_args(part)[0], path[1:]) if (tag,) == path[:1] else []
+    return [field for each in get_args(part) for field in _fields(each, path)]
+
+
 def _problems(error: ValidationError) -> Sequence[ErrorDetails]:
-    return error.errors(include_url=False, include_context=False, include_input=False)
+    return error.errors(include_url=False, include_input=False)
 
 
 def _invalid(problems: Sequence[ErrorDetails]) -> BadRequest:
@@ -109,6 +130,12 @@ def _message(problem: ErrorDetails) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"
+    if problem["type"] == "union_tag_invalid":
+        context = problem["ctx"]
+        field, known = context["discriminator"], context["expected_tags"]
+        return f"{field} should be one of {known}, not {context['tag']!r}"
+    if problem["type"] == "union_tag_not_found":
+        return f"the field {problem['ctx']['discriminator']} is missing"
     if problem["type"] == "bool_type":
         return "Input should be true or false"
     return str(problem["msg"]).removeprefix("Value error, ")

@@ -140,7 +140,7 @@ class ListwiseScores:
         context.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
         tokenized = await self.pipeline.reader.read_lists(context, lists, options)
         blocks = [block for rows in tokenized for block in rows.blocks]
-        with reindexed([*_first_indices(lists, tokenized)]):
+        with reindexed([*_block_starts(lists, tokenized)]):
             outputs = await self.pipeline.compute_outputs(context, blocks, [LISTWISE])
         vectors = [text.multi for text in outputs if text.multi is not None]
         steps = _list_scores(lists, tokenized, vectors)
@@ -177,7 +177,7 @@ def _list_scores(
     return scores
 
 
-def _first_indices(lists: Sequence[DocumentList], tokenized: Sequence[ListRows]) -> Sequence[int]:
+def _block_starts(lists: Sequence[DocumentList], tokenized: Sequence[ListRows]) -> Sequence[int]:
     """Return the position of the first document of each block in the request."""
     return [
         each.indices[start]

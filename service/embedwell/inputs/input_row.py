@@ -1,4 +1,4 @@
-"""The token ids of one input, or the pixels of an image, or both."""
+"""A row, which is the token ids or the pixels of one input, and a collector of token ids."""
 
 from array import array
 from collections.abc import Iterable, Sequence

@@ -12,10 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from embedwell.batches.folder import LOCK
+from embedwell.batches.folder import LOCK_FILE
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
-from embedwell.engine.worker.cpus import SYSTEM, available_cpus, node_cpus, within_quotas
+from embedwell.engine.worker.cpus import SYSTEM_DEVICES, available_cpus, node_cpus, within_quotas
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked
@@ -31,8 +31,14 @@ _MAX_DEFAULT_WORKERS = 8  # each takes about 50 MB
 # Descriptors of the first process; it needs 4 more for each HTTP process, and 6 for each engine.
 _MIN_OPEN_FILES = 14
 
+_BACKLOG = 2048  # connections not accepted yet; the system may allow fewer
+# Errors for an address family that the machine lacks, such as localhost without IPv6.
+_ADDRESS_ERRORS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
-def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM) -> int:
+
+def run(
+    settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM_DEVICES
+) -> int:
     """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
 
     models: the settings of each model and its folder, the default model first.
@@ -48,11 +54,11 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Pat
     with ExitStack() as stack:
         try:
             # Listen before the model is loaded, to report an address in use immediately.
-            sockets = _listen(settings, stack)
+            sockets = _open_listeners(settings, stack)
             contexts, engine_fds = open_model_contexts(settings, models, stack, system)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
-                (settings.batch_folder / LOCK).touch()  # otherwise an HTTP process could not
+                (settings.batch_folder / LOCK_FILE).touch()  # otherwise an HTTP process could not
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
@@ -94,7 +100,7 @@ def open_model_contexts(
     settings: Settings,
     models: Sequence[tuple[Settings, Path]],
     stack: ExitStack,
-    system: Path = SYSTEM,
+    system: Path = SYSTEM_DEVICES,
 ) -> tuple[list[InheritedModel], list[int]]:
     """Open each engine's counters and hand-off sockets, until the stack is closed.
 
@@ -102,7 +108,7 @@ def open_model_contexts(
     Raises OSError.
     """
     contexts, engine_fds, rows = [], [], counter_rows(settings)
-    for index, (options, folder, cpus) in enumerate(place(settings, models, system)):
+    for index, (options, folder, cpus) in enumerate(place_engines(settings, models, system)):
         requests, engine = map(stack.enter_context, handoff_pair())
         counters = stack.enter_context(counters_file(rows))
         fd = requests.fileno()
@@ -111,7 +117,7 @@ def open_model_contexts(
     return contexts, engine_fds
 
 
-def _listen(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
+def _open_listeners(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
     """Open the sockets of each HTTP process."""
     groups = [open_exclusive(settings.host, settings.port)]
     port = groups[0][0].getsockname()[1]
@@ -121,15 +127,10 @@ def _listen(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
     return groups
 
 
-_BACKLOG = 2048  # connections not accepted yet; the system may allow fewer
-# Errors for an address family that the machine lacks, such as localhost without IPv6.
-_UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-
-
 def open_exclusive(host: str, port: int) -> list[socket.socket]:
     """Listen on a port that no other server uses, on any free port for 0; raises OSError."""
     try:
-        sockets = _open(host, port)
+        sockets = _open_sockets(host, port)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]  # which repeats the address
         raise OSError(
@@ -147,10 +148,10 @@ def open_shared(host: str, port: int) -> list[socket.socket]:
     The system distributes new connections over the processes (SO_REUSEPORT). With one shared socket
     most connections of a burst would go to the process that is awake.
     """
-    return _open(host, port, reuse_port=True)
+    return _open_sockets(host, port, reuse_port=True)
 
 
-def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]:
+def _open_sockets(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     with ExitStack() as opened:
         for family, (name, _, *rest) in _addresses(host):
@@ -160,7 +161,7 @@ def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]
                     address, family=family, backlog=_BACKLOG, reuse_port=reuse_port
                 )
             except OSError as error:
-                if error.errno not in _UNAVAILABLE:
+                if error.errno not in _ADDRESS_ERRORS:
                     raise
             else:
                 sockets.append(opened.enter_context(listener))
@@ -175,13 +176,13 @@ def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
     return list(dict.fromkeys((family, address) for family, *_, address in infos))
 
 
-Placed = tuple[Settings, Path, Sequence[int]]
+PlacedEngine = tuple[Settings, Path, Sequence[int]]
 """An engine's settings, the folder of its model, and the processors that it is bound to, if any."""
 
 
-def place(
-    settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM
-) -> list[Placed]:
+def place_engines(
+    settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM_DEVICES
+) -> list[PlacedEngine]:
     """Return the engines: one for each model, or for each of several devices of the only model.
 
     Raises OSError for a NUMA node without a processor that this process may use.
@@ -192,7 +193,7 @@ def place(
         return [(options, folder, ()) for options, folder in models]
     [(options, folder)] = models
     devices = settings.devices.split(",")
-    engines: list[Placed] = []
+    engines: list[PlacedEngine] = []
     for device in devices:
         kind, _, number = device.partition(":")
         if kind == "cpu":

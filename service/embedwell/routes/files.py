@@ -166,7 +166,7 @@ def _check_multipart(content_type: str) -> None:
 
 
 async def _receive(request: Request, receiving: Upload) -> StoredFile:
-    form = await read_form(request, receiving)
+    form = await _read_form(request, receiving)
     try:
         source = _file_of(form)
         name = source.filename or "requests.jsonl"
@@ -191,14 +191,14 @@ def _file_of(form: FormData) -> UploadFile:
     return file
 
 
-async def read_form(request: Request, upload: Upload) -> FormData:
+async def _read_form(request: Request, upload: Upload) -> FormData:
     """Read a form with at most one file, which the caller closes.
 
     upload: reserves disk space for the bytes before they are written.
     Raises BadRequest for a form that cannot be read, and TooLarge if the folder is full.
     """
     try:
-        return await _Parser(request, upload).read()
+        return await _FormParser(request, upload).read()
     except ClientDisconnect:
         raise ClientDisconnected("the client disconnected") from None
     except MultiPartException as error:
@@ -207,7 +207,7 @@ async def read_form(request: Request, upload: Upload) -> FormData:
         raise _unreadable(error) from error
 
 
-class _Parser(MultiPartParser):
+class _FormParser(MultiPartParser):
     """Reads a form; a file of more than 64 KB is not kept in memory."""
 
     spool_max_size = 1 << 16

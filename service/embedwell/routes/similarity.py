@@ -137,7 +137,10 @@ class SimilarityRequest(InputBody):
                 "give either inputs, or both a and b", param="a" if self.a is None else "b"
             )
         if [] in (self.a, self.b):
-            raise BadRequest("a and b need at least one entry each", code="no_input")
+            empty = "a" if self.a == [] else "b"
+            raise BadRequest(
+                f"{empty} is empty; give at least one entry", code="no_input", param=empty
+            )
 
 
 @forbid_extra

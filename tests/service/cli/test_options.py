@@ -1,11 +1,11 @@
-"""Packages that a command needs and that are not installed."""
+"""Defaults that the help shows, and packages that a command needs but are not installed."""
 
 import sys
 
 import click
 import pytest
 
-from embedwell.cli.options import require, require_torch, require_tracing
+from embedwell.cli.options import default_text, require, require_torch, require_tracing
 
 
 def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +34,19 @@ def test_torch_is_required_before_it_is_imported(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(click.ClickException, match="pip install torch"):
         require_torch()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("playground", "true"),
+        ("tracing", "false"),
+        ("max_wait", "2"),
+        ("threads", "0"),
+        ("dtype", "auto"),
+        ("served_name", ""),
+        ("revision", ""),
+    ],
+)
+def test_a_default_is_shown_as_users_write_it(name: str, text: str) -> None:
+    assert default_text(name) == text

@@ -21,7 +21,7 @@ from embedwell.errors import (
     Unauthorized,
     UnknownModel,
 )
-from embedwell.http.error_responses import describe, respond, to_service_error
+from embedwell.http.error_responses import describe, invalid_body, respond, to_service_error
 from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
@@ -43,6 +43,36 @@ def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
     assert to_service_error(raised.value).param == f"inputs.{name}"
 
 
+@pytest.mark.parametrize(
+    ("body", "content", "message"),
+    [
+        (
+            EmbedRequest,
+            {"inputs": "a", "options": {"wait": True}},
+            "'options.wait'; the fields are wait_for_model, use_cache, use_gpu",
+        ),
+        (
+            SimilarityRequest,
+            {"inputs": {"sentence": ["b"]}},
+            "'inputs.sentence'; did you mean 'sentences'? the fields are source_sentence, "
+            "sentences",
+        ),
+        (
+            EmbedRequest,
+            {"inputs": {"image": "a", "detail": "low"}},
+            "'inputs.detail'; the fields are image",
+        ),
+        (EmbedRequest, {"inputs": [{"image": "a", "detail": "low"}]}, "'inputs.0.detail'"),
+    ],
+)
+def test_the_error_of_an_unknown_field_lists_those_of_its_object(
+    body: type[Body], content: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        body.model_validate(content)
+    assert invalid_body(raised.value, body).message == f"unknown field {message}"
+
+
 def test_the_error_does_not_name_branches_of_a_union() -> None:
     with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
@@ -56,6 +86,14 @@ def test_the_error_does_not_name_branches_of_a_union() -> None:
         ({"inputs": [["a query", "a text"]]}, "inputs.0.0: Input should be a token id, a number"),
         ({"inputs": [101, "b"]}, "inputs.1: Input should be a token id, a number"),
         ({"inputs": "a", "truncate": "yes"}, "truncate: Input should be true or false"),
+        (
+            {"inputs": {"content": [{"type": "img"}]}},
+            "inputs.content.0: 'type' should be one of 'text', 'image_url', not 'img'",
+        ),
+        (
+            {"inputs": {"content": [{"text": "a"}]}},
+            "inputs.content.0: the field 'type' is missing",
+        ),
     ],
 )
 def test_the_error_of_a_wrong_type_says_what_to_send(

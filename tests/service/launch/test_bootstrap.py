@@ -14,7 +14,7 @@ from embedwell.launch.bootstrap import (
     open_exclusive,
     open_model_contexts,
     open_shared,
-    place,
+    place_engines,
 )
 from embedwell.settings.settings import Settings
 
@@ -128,7 +128,7 @@ def placed(
 ) -> tuple[list[str], list[int], list[list[int]]]:
     """The devices, threads and processors of the engines."""
     options = Settings.model_validate({"devices": devices, **settings})
-    engines = place(options, [(options, Path("a"))], system)
+    engines = place_engines(options, [(options, Path("a"))], system)
     return (
         [settings.device for settings, *_ in engines],
         [settings.threads for settings, *_ in engines],
@@ -172,4 +172,4 @@ def test_gpus_leave_the_threads_to_the_engine(system: Path) -> None:
 def test_without_several_devices_a_model_has_an_engine(system: Path) -> None:
     options = Settings(device="cpu")
     models = [(options, Path("a")), (options, Path("b"))]
-    assert place(options, models, system) == [(*model, ()) for model in models]
+    assert place_engines(options, models, system) == [(*model, ()) for model in models]

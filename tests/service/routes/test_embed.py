@@ -126,7 +126,7 @@ def test_a_prompt_is_put_before_every_text(server: Server) -> None:
         ({"inputs": "a", "nonsense": 1}, "unknown_field", "nonsense", None),
         ({"input": "a"}, "unknown_field", "input", None),
         ({}, "invalid_request", "inputs", None),
-        ({"inputs": []}, "no_input", None, None),
+        ({"inputs": []}, "no_input", "inputs", None),
         ({"inputs": ["a", None]}, "invalid_request", "inputs", 1),
         ({"inputs": ["a", [1.5]]}, "invalid_request", "inputs", 1),
         ({"inputs": ["a", []]}, "no_input", "inputs", 1),

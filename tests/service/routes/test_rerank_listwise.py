@@ -124,7 +124,7 @@ def test_usage_counts_the_tokens_that_the_model_reads(
             "input_too_long",
             "documents",
         ),
-        ({"documents": []}, "no_input", None),
+        ({"documents": []}, "no_input", "documents"),
         ({"documents": [{"image": "data:image/png;base64,AA=="}]}, "not_offered", None),
     ],
     ids=["windows", "tokens of a pair", "too long", "none", "an image"],

@@ -201,6 +201,12 @@ def test_an_invalid_body_is_refused(server: HttpServer, body: object) -> None:
     assert error(server.post("/similarity", body), 400)["message"]
 
 
+@pytest.mark.parametrize("field", ["a", "b"])
+def test_an_empty_side_is_refused_by_name(server: HttpServer, field: str) -> None:
+    fault = error(server.post("/similarity", {"a": "x", "b": "y", field: []}), 400)
+    assert (fault["code"], fault["param"]) == ("no_input", field)
+
+
 def test_an_empty_vector_is_refused_by_name(server: HttpServer) -> None:
     for a, index in (([[]], 0), ([[1.0], []], 1)):
         fault = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)

@@ -204,7 +204,7 @@ def test_a_static_models_tokens_are_its_words(tmp_path: Path) -> None:
         ("/neighbors", {"inputs": ["king", "☃ ☂"]}, "unknown_token", ("inputs", 1)),
         ("/neighbors", {"inputs": "☃"}, "unknown_token", ("inputs", None)),
         ("/analogy", {"positive": ["king"], "negative": ["☃"]}, "unknown_token", ("negative", 0)),
-        ("/neighbors", {"inputs": []}, "no_input", (None, None)),
+        ("/neighbors", {"inputs": []}, "no_input", ("inputs", None)),
         ("/neighbors", {"inputs": "king", "prompt": "a "}, "invalid_request", ("prompt", None)),
         ("/neighbors", {"inputs": "king", "k": 0}, "invalid_request", ("k", None)),
         ("/neighbors", {"inputs": "king", "k": 1001}, "invalid_request", ("k", None)),

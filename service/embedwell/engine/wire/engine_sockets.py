@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 
 _SLOTS = 4096
-_BYTES = 4  # bytes of a slot
+_SLOT_BYTES = 4
 
 
 class RunningTextCounts:
@@ -28,11 +28,10 @@ class RunningTextCounts:
     @classmethod
     def create(cls) -> tuple["RunningTextCounts", BinaryIO]:
         """Return an empty table, and the file by which the engine maps it; raises OSError."""
-
         file = TemporaryFile()  # noqa: SIM115
         try:
             # Allocate the pages: writing to a mapped hole on a full disk would kill the process.
-            file.write(bytes(_SLOTS * _BYTES))
+            file.write(bytes(_SLOTS * _SLOT_BYTES))
             file.flush()
             return cls.attach(file.fileno()), file
         except OSError:
@@ -42,7 +41,7 @@ class RunningTextCounts:
     @classmethod
     def attach(cls, fd: int) -> "RunningTextCounts":
         """Map the table of a file descriptor, which may be closed afterwards."""
-        return cls(mmap.mmap(fd, _SLOTS * _BYTES))
+        return cls(mmap.mmap(fd, _SLOTS * _SLOT_BYTES))
 
     def begin(self, number: int, texts: int = 1) -> None:
         """Count texts of a job whose batch begins."""

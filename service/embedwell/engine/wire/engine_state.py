@@ -11,6 +11,11 @@ from math import ceil
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 
 _FIRST_LOAD_SECONDS = 5.0  # assumed for a model that has not been loaded yet
+_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine
+_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration
+_HUNG_SECONDS, _HUNG_FACTOR = 10.0, 10
+# Plain integers index faster than an enum's members.
+_BATCHES, _EXPECTED = int(CounterSlot.ENGINE_BATCHES), int(CounterSlot.ENGINE_EXPECTED_SECONDS)
 
 
 class EngineState(IntEnum):
@@ -73,13 +78,6 @@ class ModelState:
         """Whole seconds until a loading model is expected to be ready, at least one."""
         elapsed = self.seconds if self.engine is EngineState.RUNNING else 0.0
         return max(1, ceil(self.load_seconds - elapsed))
-
-
-_CHECK_INTERVAL = 1.0  # seconds
-_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration
-_HUNG_SECONDS, _HUNG_FACTOR = 10.0, 10
-# Plain integers index faster than an enum's members.
-_BATCHES, _EXPECTED = int(CounterSlot.ENGINE_BATCHES), int(CounterSlot.ENGINE_EXPECTED_SECONDS)
 
 
 class EngineProgress:

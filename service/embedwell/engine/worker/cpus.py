@@ -5,7 +5,7 @@ from pathlib import Path
 
 from embedwell_models.encoder.threads import allowed_cpus
 
-SYSTEM = Path("/sys/devices/system")
+SYSTEM_DEVICES = Path("/sys/devices/system")
 """The folder in which Linux describes NUMA nodes."""
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
@@ -61,7 +61,7 @@ def _cgroups(cgroup_root: Path, membership: Path) -> Iterator[Path]:
             )
 
 
-def node_cpus(node: int, system: Path = SYSTEM) -> list[int]:
+def node_cpus(node: int, system: Path = SYSTEM_DEVICES) -> list[int]:
     """Return the processors of a NUMA node that this process may use; raises OSError for none."""
     path = system / f"node/node{node}/cpulist"
     listed = path.read_text().strip() if path.exists() else ""

@@ -191,10 +191,6 @@ TrueByDefault = Annotated[bool, BeforeValidator(_null_to_true, json_schema_input
 """A flag that is true unless the request has false; null counts as absent."""
 
 
-TextsByPath = dict[Path, str | ImageInput]
-"""Texts and images by their path in the request."""
-
-
 def _side_kind(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"
@@ -215,6 +211,11 @@ ComparisonInput = Annotated[
     | Annotated[list[Annotated[list[FiniteFloat], FAIL_FAST]], FAIL_FAST, Tag("<vectors>")],
     Discriminator(_side_kind),
 ]
+"""A text, an image, a list of these, or a list of vectors."""
+
+
+TextsByPath = dict[Path, str | ImageInput]
+"""Texts and images by their path in the request."""
 
 
 def texts_by_path(value: Any, *path: str) -> TextsByPath:

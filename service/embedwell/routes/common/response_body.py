@@ -24,6 +24,13 @@ Vector = list[float] | str
 Matrix = list[list[float]]
 Vectors = Matrix | list[str]
 
+JSON, BYTES, NPY = b"application/json", b"application/octet-stream", b"application/x-npy"
+"""Media types of responses."""
+LARGE_REQUEST = 1 << 20
+"""A response that needs more bytes of memory than this is serialised in a thread."""
+# Maximum sizes for one orjson call, which holds the GIL.
+_CHUNK_NUMBERS, _CHUNK_ITEMS = 1 << 15, 64
+
 
 def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None) -> Array:
     """Convert vectors (B, D) to another number type; raises NotFinite if float16 overflows.
@@ -77,13 +84,6 @@ def encode_blocks(
     """Encode each array as `encode_block` does."""
     blocks = [encode_block(values, encoding_format) for values in arrays]
     return cast("list[Matrix] | list[str]", blocks)
-
-
-LARGE_REQUEST = 1 << 20
-"""A response that needs more bytes of memory than this is serialised in a thread."""
-# Maximum sizes for one orjson call, which holds the GIL.
-_CHUNK_NUMBERS, _CHUNK_ITEMS = 1 << 15, 64
-JSON, BYTES, NPY = b"application/json", b"application/octet-stream", b"application/x-npy"
 
 
 def dump(content: Any) -> bytes:

@@ -187,10 +187,7 @@ def _parse(body_type: type[B], content: bytes) -> B:
                 "the body is not UTF-8; send JSON in UTF-8, compressed only with content-encoding"
             )
             raise BadRequest(message) from None
-        fields = body_type.model_fields.items()
-        required_first = sorted(fields, key=lambda item: not item[1].is_required())
-        names = [field.alias or name for name, field in required_first]
-        raise invalid_body(error, names) from None
+        raise invalid_body(error, body_type) from None
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedwell_models.vectors import Floats
 
-_LEAST = 1e-12  # minimum length; a vector of zeros has the cosine 0 with all others
+_MIN_LENGTH = 1e-12  # a vector of zeros has the cosine 0 with all others
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def compare(texts: Sequence[str], vectors: Floats, reference: Floats) -> Parity:
         )
     ours, theirs = vectors.astype(np.float64), reference.astype(np.float64)
     our_lengths, lengths = (
-        np.maximum(np.linalg.norm(side, axis=1), _LEAST) for side in (ours, theirs)
+        np.maximum(np.linalg.norm(side, axis=1), _MIN_LENGTH) for side in (ours, theirs)
     )
     cosines = np.vecdot(ours, theirs) / our_lengths / lengths
     return Parity(

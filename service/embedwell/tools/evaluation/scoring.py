@@ -1,4 +1,4 @@
-"""Score vectors on tasks: the texts of a task, and variants of vectors with fewer bits."""
+"""Score vectors on tasks: variants of them with fewer bits, and baselines that need no model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from embedwell.inputs.prompts import Role
 from embedwell.routes.common.response_body import OutputType
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
-_BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}
+_COMPONENT_BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Variant:
     @property
     def num_bytes(self) -> int:
         """Size of a stored vector."""
-        return -(-self.dimensions * _BITS[self.output_type] // 8)
+        return -(-self.dimensions * _COMPONENT_BITS[self.output_type] // 8)
 
     def apply(self, vectors: Floats) -> Floats:
         """Convert vectors to this variant, as floats to compare: (B, D) -> (B, dimensions).
@@ -146,13 +146,13 @@ def _embed_all(all_inputs: Sequence[Inputs], embed: Embed) -> Callable[[Inputs],
     return lambda inputs: vectors[inputs.role][[texts[inputs.role][text] for text in inputs.texts]]
 
 
-DIMENSIONS = 8192  # a hash assigns counts to dimensions
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+BASELINE_DIMENSIONS = 8192  # a hash assigns counts to dimensions
+_BASELINE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "one-hot": {"binary": True},
     "bag-of-words": {},
     "n-grams": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
-BASELINES = tuple(_OPTIONS)
+BASELINES = tuple(_BASELINE_OPTIONS)
 """one-hot: presence of each word. bag-of-words: count of each word. n-grams: counts of 3 to 5
 characters inside words."""
 
@@ -167,10 +167,13 @@ class Baseline:
         )
 
         self._vectorizer = HashingVectorizer(
-            n_features=DIMENSIONS, alternate_sign=False, norm=None, **_OPTIONS[name]
+            n_features=BASELINE_DIMENSIONS,
+            alternate_sign=False,
+            norm=None,
+            **_BASELINE_OPTIONS[name],
         )
 
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
-        """Compute the vectors of B texts: (B, DIMENSIONS)."""
+        """Compute the vectors of B texts: (B, BASELINE_DIMENSIONS)."""
         vectors: Floats = self._vectorizer.transform(texts).toarray().astype(np.float32)
         return vectors

@@ -17,13 +17,17 @@ from embedwell.tools.texts import read_texts, read_utf8
 from embedwell_models.vectors import Floats, normalize
 
 # Column names in files of sentence-transformers and MTEB, of WordSim-353, and of SimLex-999.
-_HEADERS = (
+_PAIR_HEADERS = (
     ("sentence1", "text1", "word1", "word 1"),
     ("sentence2", "text2", "word2", "word 2"),
     ("score", "similarity", "similarity_score", "human (mean)", "simlex999"),
 )
-_PLAIN = (0, 1, 2)
-_STS_BENCHMARK = (5, 6, 4)  # genre, file, year, number, score and two sentences, without a header
+_PLAIN_COLUMNS = (0, 1, 2)
+# The STS benchmark's: genre, file, year, number, score and two sentences, without a header.
+_STS_COLUMNS = (5, 6, 4)
+_QUESTIONS_AT_ONCE = 1024  # whose cosines with all words are in memory together
+_SEED = 0  # of clusters and folds
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,11 @@ def read_similarity(path: Path) -> Similarity:
     for number, row in enumerate(rows, start=1):
         if not row or (columns and number == 1):
             continue
-        first, second, score = columns or (_STS_BENCHMARK if len(row) > 6 else _PLAIN)
+        first, second, score = columns or (_STS_COLUMNS if len(row) > 6 else _PLAIN_COLUMNS)
         try:
             pairs.append((row[first], row[second], float(row[score])))
         except (IndexError, ValueError):
-            names = ", ".join(names[0] for names in _HEADERS)
+            names = ", ".join(names[0] for names in _PAIR_HEADERS)
             raise click.ClickException(
                 f"{path}, row {number}: expected two texts and a number; add a header with "
                 f"column names: {names}"
@@ -90,14 +94,15 @@ def _pair_rows(path: Path) -> list[list[str]]:
 def _named_columns(header: Sequence[str]) -> tuple[int, int, int] | None:
     columns = [column.strip().lower() for column in header]
     indices = [
-        next((columns.index(name) for name in names if name in columns), None) for names in _HEADERS
+        next((columns.index(name) for name in names if name in columns), None)
+        for names in _PAIR_HEADERS
     ]
     first, second, score = indices
     return None if first is None or second is None or score is None else (first, second, score)
 
 
-_CHUNK = 1024  # questions whose cosines with all words are in memory together
 Question = tuple[str, str, str, str]
+"""Words a, b, c and d: a is to b as c is to d."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,8 @@ class Analogies:
 
 def _correct(units: Floats, questions: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> int:
     correct = 0
-    for start in range(0, len(questions), _CHUNK):
-        a, b, c, d = questions[start : start + _CHUNK].T
+    for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
+        a, b, c, d = questions[start : start + _QUESTIONS_AT_ONCE].T
         cosines = (units[b] - units[a] + units[c]) @ units.T
         for words in (a, b, c):
             cosines[np.arange(len(words)), words] = -np.inf
@@ -164,10 +169,6 @@ def read_analogies(path: Path) -> Analogies:
     questions = [question for lines in sections.values() for question in lines]
     words = list(dict.fromkeys(word for question in questions for word in question))
     return Analogies(f"analogies {path.name}", sections, words)
-
-
-_SEED = 0
-_FOLDS = 5
 
 
 @dataclass(frozen=True)

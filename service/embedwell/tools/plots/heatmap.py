@@ -148,7 +148,7 @@ def draw_similarity(
     """
     is_distance = metric in _DISTANCES
     values = np.abs(scores).astype(np.float64) if is_distance else scores.astype(np.float64)
-    figure = Figure(figsize=_size(values.shape), layout="constrained")
+    figure = Figure(figsize=_figure_size(values.shape), layout="constrained")
     set_title(figure, title)
     axes = figure.subplots()
     image = axes.imshow(
@@ -169,7 +169,7 @@ def draw_similarity(
     return Picture(figure, grids=[grid])
 
 
-def _size(shape: tuple[int, ...]) -> tuple[float, float]:
+def _figure_size(shape: tuple[int, ...]) -> tuple[float, float]:
     """Return width and height in inches, so that numbers or labels fit."""
     sides = []
     for count in shape:

@@ -25,7 +25,15 @@ from embedwell.tools.plots.style import (
 )
 from embedwell_models.vectors import Doubles, Floats
 
+_WIDTH, _HEIGHT = 9.0, 6.5  # inches
+_MANY_POINTS = 5000  # more than this become one image in an SVG
 _NAME_LENGTH = 32  # maximum characters of a category in the legend
+_LABEL_LENGTH = 30  # maximum characters of a text beside its point
+_HOVER_LENGTH = 500  # maximum characters of a text on hover
+_LABEL_GAP = 6.0  # typographic points between a point and its label
+_POINT_RADIUS = 4.0  # pixels
+# Maximum texts to place, evenly chosen; no page has room for more, and measuring each takes time.
+_MAX_LABELS = 1000
 
 
 @dataclass(frozen=True)
@@ -108,11 +116,6 @@ def _category(value: Any) -> str:
     return value if isinstance(value, str) else f"{value}"
 
 
-_WIDTH, _HEIGHT = 9.0, 6.5  # inches
-_MANY = 5000  # more points than this become one image in an SVG
-_HOVER_LENGTH = 500  # characters of a text
-
-
 def draw_map(
     projection: Projection,
     texts: Sequence[str],
@@ -145,7 +148,7 @@ def _draw_points(axes: Axes, projection: Projection, coloring: Coloring | None) 
         "s": float(np.clip(6000 / count, 10, 40)),  # square points
         "edgecolors": axes.get_facecolor(),  # outline of points that overlap
         "linewidths": 0.4,
-        "rasterized": count > _MANY,
+        "rasterized": count > _MANY_POINTS,
     }
     x, y = projection.points.T
     match coloring:
@@ -196,12 +199,6 @@ def _hover(
     ]
 
 
-_LENGTH = 30  # characters
-_GAP = 6.0  # typographic points between a point and its label
-_RADIUS = 4.0  # radius of a point, in pixels
-# Maximum texts, evenly chosen; no page has room for more, and measuring each takes time.
-_MAX_TRIED = 1000
-
 Side = tuple[str, str, float, float]
 """Alignment of a label, and the direction in which it lies from its point."""
 
@@ -221,8 +218,8 @@ def place_labels(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
     pixels = axes.transData.transform(points)
     area = np.array(axes.bbox.extents)
     boxes = np.empty((0, 4))  # boxes of the labels: left, bottom, right, top in pixels
-    for index in range(0, len(texts), -(-len(texts) // _MAX_TRIED)):
-        text = shorten(texts[index], _LENGTH)
+    for index in range(0, len(texts), -(-len(texts) // _MAX_LABELS)):
+        text = shorten(texts[index], _LABEL_LENGTH)
         label = axes.annotate(
             text, tuple(points[index]), xytext=(0, 0), textcoords="offset points", fontsize=8
         )
@@ -239,7 +236,7 @@ def place_labels(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
 def _move(label: Annotation, side: Side) -> Doubles:
     """Move a label to a side of its point, and return its new box."""
     horizontal, vertical, right, up = side
-    label.set(ha=horizontal, va=vertical, position=(right * _GAP, up * _GAP))
+    label.set(ha=horizontal, va=vertical, position=(right * _LABEL_GAP, up * _LABEL_GAP))
     return np.array(label.get_window_extent().extents)
 
 
@@ -255,5 +252,5 @@ def _overlaps(box: Doubles, boxes: Doubles) -> bool:
 
 def _covers(box: Doubles, points: Doubles) -> bool:
     """Return whether a box covers one of the points (B, 2)."""
-    inside = (points > box[:2] - _RADIUS) & (points < box[2:] + _RADIUS)
+    inside = (points > box[:2] - _POINT_RADIUS) & (points < box[2:] + _POINT_RADIUS)
     return bool(inside.all(axis=1).any())

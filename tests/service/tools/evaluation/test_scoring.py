@@ -12,8 +12,8 @@ from embedwell.routes.common.response_body import OutputType
 from embedwell.tools.evaluate import BASELINES as OFFERED
 from embedwell.tools.evaluation.retrieval import Retrieval
 from embedwell.tools.evaluation.scoring import (
+    BASELINE_DIMENSIONS,
     BASELINES,
-    DIMENSIONS,
     Baseline,
     Variant,
     score,
@@ -89,7 +89,7 @@ def test_the_command_offers_all() -> None:
 def test_products_are_those_of_counts_by_a_vocabulary(name: str, options: dict[str, bool]) -> None:
     vectors = Baseline(name).embed(TEXTS)
     counts = CountVectorizer(**options).fit_transform(TEXTS).toarray()
-    assert vectors.shape == (len(TEXTS), DIMENSIONS) and vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), BASELINE_DIMENSIONS) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors @ vectors.T, counts @ counts.T)
 
 

@@ -1,4 +1,4 @@
-"""Common parts of the benchmarks: command-line options, the file of results, and text tables."""
+"""The course of a benchmark script: read the command line, save the results, print tables."""
 
 import argparse
 import datetime
