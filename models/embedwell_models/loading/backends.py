@@ -47,7 +47,7 @@ OUTSIDE_LAYERS = ("patch.", "pool.", "connector.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
 IMAGE_ENCODER_REASON = "the image encoder"
-"""What torch computes on every device, of a model whose images are tokens of a text."""
+"""Reason for torch on every device, for a model whose images are tokens of a text."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"

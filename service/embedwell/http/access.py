@@ -1,4 +1,4 @@
-"""Who may use the server: API keys, and the hosts and origins of requests from browsers.
+"""Access to the server: API keys, and the hosts and origins of requests from browsers.
 
 Any web page can make a browser send a POST of text/plain to any address; the browser names the page
 in Origin. DNS rebinding can resolve a page's own host name to this server's address. Such requests

@@ -9,7 +9,8 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import DirectRoute, fields_named, read_body, request_context
 from embedwell.routes.embed import EmbedService
-from embedwell.routes.similarity import SimilarityRequest, SimilarityService
+from embedwell.routes.similarity import SimilarityService
+from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.output_names import DENSE, MULTI
 
 _NAMES = ("{name}", "{organisation}/{name}")

@@ -8,7 +8,7 @@ import pytest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.embed_sparse import SparseRequest
-from embedwell.routes.similarity import SimilarityRequest
+from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell.routes.tokens import TokensRequest
 from embedwell_client import request_builders
 from embedwell_client.errors import RequestFailed

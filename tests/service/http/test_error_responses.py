@@ -27,7 +27,7 @@ from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.openai import EmbeddingsRequest
 from embedwell.routes.positions import PositionsRequest
-from embedwell.routes.similarity import SimilarityRequest
+from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell.routes.tokenize import DecodeRequest
 from embedwell.routes.tokens import TokensRequest
 

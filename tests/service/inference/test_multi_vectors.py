@@ -15,7 +15,8 @@ from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.work_queue import Comparisons
-from embedwell.routes.similarity import SimilarityRequest, compare_tokens
+from embedwell.routes.similarity import compare_tokens
+from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
 from embedwell_models.tokenizer.steps import Steps

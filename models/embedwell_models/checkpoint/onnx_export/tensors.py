@@ -26,7 +26,7 @@ _ADVICE = "give the folder of the original model, or its name on the hub"
 
 @dataclass(frozen=True)
 class TensorSource:
-    """Where the numbers of a tensor are. transposed: whether they are stored as (in, out)."""
+    """Place of a tensor's numbers in a file. transposed: whether they are stored as (in, out)."""
 
     numbers: Initializer
     transposed: bool = False
