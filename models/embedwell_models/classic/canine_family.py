@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.tokenizer.python_tokenizers import CODE_POINTS
 

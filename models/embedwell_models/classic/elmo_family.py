@@ -1,9 +1,10 @@
 """ELMo (Peters et al. 2018, arXiv 1802.05365), as `convert.elmo` writes it."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine_shapes
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import LayerSpec
+from embedwell_models.config.tensor_names import affine_shapes
 
 MODEL_TYPE = "elmo"
 CHARACTERS, BYTES = 261, 256

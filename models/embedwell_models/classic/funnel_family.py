@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families.classification_heads import (
     ClassificationLayers,
     refuse_segments,

@@ -4,10 +4,11 @@ LASER 2 is a bidirectional LSTM (Artetxe and Schwenk 2018, arXiv 1812.10464). LA
 transformer for each language, whose vectors are in the space of LASER 2.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS, LayerSpec
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.positions.schemes import Learned
 
 LSTM, TRANSFORMER = "laser2", "laser3"

@@ -1,8 +1,9 @@
 """MobileBERT (Sun et al. 2020, arXiv 2004.02984): narrow layers between wide states."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.tensor_names import split
 from embedwell_models.errors import ModelError
 
 LARGEST = -1
@@ -375,27 +376,3 @@ class ImageTokenSpec:
     placeholder: str = "<|image_pad|>"
     window: int = 0
     whole_layers: tuple[int, ...] = ()
-
-
-def split(ours: str) -> list[str]:
-    """Split 'layers.{}.query|key.weight' into the names of its parts."""
-    head, _, tail = ours.rpartition(".")
-    if "|" not in head:
-        return [ours]
-    layer, _, parts = head.rpartition(".")
-    return [f"{layer}.{part}.{tail}" for part in parts.split("|")]
-
-
-def affine(theirs: str, ours: str) -> dict[str, str]:
-    """Map the weight and bias of a linear layer or norm to our names."""
-    return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
-
-
-def affine_shapes(ours: str, weight: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a weight and of its bias, which has an entry for each row."""
-    return {f"{ours}.weight": weight, f"{ours}.bias": weight[:1]}
-
-
-def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
-    """Map the weight of a linear layer, and its bias if it has one, to our names."""
-    return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -81,3 +81,27 @@ def _is_known(name: str) -> bool:
     known = OF_LAYER if name.startswith("layers.{}.") else OF_ENCODER
     kind = name.removeprefix("layers.{}.").removesuffix(".weight").removesuffix(".bias")
     return kind in known
+
+
+def split(ours: str) -> list[str]:
+    """Split 'layers.{}.query|key.weight' into the names of its parts."""
+    head, _, tail = ours.rpartition(".")
+    if "|" not in head:
+        return [ours]
+    layer, _, parts = head.rpartition(".")
+    return [f"{layer}.{part}.{tail}" for part in parts.split("|")]
+
+
+def affine(theirs: str, ours: str) -> dict[str, str]:
+    """Map the weight and bias of a linear layer or norm to our names."""
+    return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
+
+
+def affine_shapes(ours: str, weight: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a weight and of its bias, which has an entry for each row."""
+    return {f"{ours}.weight": weight, f"{ours}.bias": weight[:1]}
+
+
+def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
+    """Map the weight of a linear layer, and its bias if it has one, to our names."""
+    return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row

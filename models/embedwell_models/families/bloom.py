@@ -1,8 +1,9 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Alibi

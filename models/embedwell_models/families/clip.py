@@ -5,10 +5,11 @@ Radford et al. 2021 (arXiv 2103.00020), Chuang et al. 2025 (arXiv 2507.22062).
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import LARGEST, CheckpointLayout, Projection, affine
+from embedwell_models.config.checkpoint_layout import LARGEST, CheckpointLayout, Projection
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import vision
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned

@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    ImageSpec,
-    Projection,
-    linear,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.vision import siglip_tokens

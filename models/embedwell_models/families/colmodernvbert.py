@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    Projection,
-    linear,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import modernbert
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.vision import siglip_tokens

@@ -1,9 +1,10 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.masked_lm_heads import masked_lm_head

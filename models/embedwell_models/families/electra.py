@@ -1,7 +1,8 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row

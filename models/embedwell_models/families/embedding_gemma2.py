@@ -6,10 +6,11 @@ images, sounds and videos are not read.
 
 from dataclasses import asdict, dataclass, replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma, llama, qwen
 from embedwell_models.families.decoder import layer_windows
 from embedwell_models.families.family import Family, Row

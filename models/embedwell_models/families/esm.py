@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned, Rotary, Scheme

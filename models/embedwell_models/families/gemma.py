@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import (

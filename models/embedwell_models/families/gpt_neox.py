@@ -1,9 +1,10 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745) and Pythia, which uses the same names."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, Row

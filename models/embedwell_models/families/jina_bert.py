@@ -3,8 +3,9 @@
 The variant for programming languages also normalises queries, keys and the sum after attention.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row, Variant

@@ -7,14 +7,10 @@ adapter for queries. Images: an EVA-02 (Fang et al. 2023, arXiv 2303.11331).
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
-    Adapters,
-    CheckpointLayout,
-    ImageSpec,
-    affine,
-)
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_bert, jina_v3, vision
 from embedwell_models.families.family import Family, Row

@@ -1,7 +1,8 @@
 """Jina v3 (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE, and adapters by task."""
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.rope import rotary

@@ -5,10 +5,11 @@ LFM2.5-Embedding and -ColBERT: liquid.ai/blog/lfm2-5-retrievers.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ConvolutionSpec
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary

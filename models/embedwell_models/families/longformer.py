@@ -6,8 +6,9 @@ classifier, the first token has global attention.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row
 

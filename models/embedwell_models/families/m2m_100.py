@@ -1,9 +1,10 @@
 """Encoders of M2M-100 (Fan et al. 2020, arXiv 2010.11125), NLLB and SONAR (2308.11466)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Sinusoidal
 

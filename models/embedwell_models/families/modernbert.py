@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.classification_heads import ACTIVATIONS as HEAD_ACTIVATIONS
 from embedwell_models.families.classification_heads import (
     ClassificationLayers,

@@ -1,7 +1,8 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297), with a position table and buckets of distances."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Buckets, Learned

@@ -6,8 +6,9 @@ SigLIP computes tokens of a text from the tiles of an image, as in Eagle 2 (Li e
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import llama
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.vision import siglip_tokens

@@ -1,8 +1,9 @@
 """NeoBERT (Le Breton et al. 2025, arXiv 2502.19587)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary
 

@@ -5,10 +5,11 @@ Nomic Embed v2 (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.errors import ModelError
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers

@@ -3,9 +3,10 @@
 An EVA-02 (Fang et al. 2023, arXiv 2303.11331) whose patches are pooled by attention.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import nomic, vision
 from embedwell_models.positions.schemes import GridRotary, Learned
 

@@ -1,7 +1,8 @@
 """Phi-3 (Abdin et al. 2024, arXiv 2404.14219) and Phi-4-mini: a Llama with fused matrices."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window

@@ -5,10 +5,11 @@ Most layers of its image encoder attend within square windows.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import qwen2_vl
 from embedwell_models.families.family import Row
 from embedwell_models.families.qwen3_vl import IMAGE_EPS, axial_rotary

@@ -7,15 +7,11 @@ image the positions of tokens of a text.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    ImageTokenSpec,
-    affine,
-    affine_shapes,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import beside_towers, is_causal, read_text_config
 from embedwell_models.families.family import Family, Row, Variant

@@ -5,9 +5,10 @@ qwen.ai/blog?id=qwen3.5. In a text alone the three positions of a token are equa
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, LayerSpec
+from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import Family, NextToken, Row

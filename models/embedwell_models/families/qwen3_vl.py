@@ -8,15 +8,11 @@ text encoder's states (DeepStack; arXiv 2406.04334).
 from collections.abc import Sequence
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    ImageTokenSpec,
-    affine,
-    affine_shapes,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import Family, NextToken, Row

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row

@@ -1,7 +1,8 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row

@@ -3,16 +3,11 @@
 import math
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    ImageSpec,
-    Projection,
-    affine,
-    affine_shapes,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.positions.schemes import Learned, Scheme
 
 LAYER = "encoder.layers.{}"

@@ -1,9 +1,10 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import classification_heads
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import Family, Row

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row
 

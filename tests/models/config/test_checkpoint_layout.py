@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear, split
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.tensor_names import affine, linear, split
 from embedwell_models.errors import ModelError
 from tests.models.config.shape import shape
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from embedwell_models.config import tensor_names
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.tensor_names import affine
 from tests.models.config.shape import shape
 
 
