@@ -197,6 +197,7 @@ def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def server_any_dimensions(
     minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A server that allows vectors to be truncated to any length."""
-    with Server(tmp_path_factory.mktemp("dimensions") / "log", dimensions="any") as server:
+    """A server that truncates vectors to any length, and takes ids without special tokens."""
+    log = tmp_path_factory.mktemp("dimensions") / "log"
+    with Server(log, dimensions="any", raw_token_ids=True) as server:
         yield server

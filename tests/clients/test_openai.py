@@ -61,6 +61,15 @@ def test_token_ids_are_accepted(client: openai.OpenAI, embedder: Embedder) -> No
     check(client.embeddings.create(model=DEFAULT, input=rows), expected)
 
 
+def test_ids_of_the_tokenizer_of_openai_are_refused_with_the_option_of_langchain(
+    client: openai.OpenAI,
+) -> None:
+    ids = [32, 1176, 1495, 13]  # cl100k_base's of the first text, which LangChain sends by default
+    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False") as error:
+        client.embeddings.create(model=DEFAULT, input=[ids])
+    assert error.value.code == "no_special_tokens" and error.value.param == "input"
+
+
 def test_dimensions_truncate_the_vector_to_unit_length(server_any_dimensions: Server) -> None:
     with client_of(server_any_dimensions) as client:
         short = client.embeddings.create(model=DEFAULT, input="x", dimensions=32).data[0].embedding

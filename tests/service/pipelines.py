@@ -63,6 +63,7 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         max_texts=max_texts,
         max_tokens=max_tokens,
         auto_truncate=True,
+        raw_token_ids=False,
         lists=lists,
         pairs=pairs,
         segment_offset=segment_offset,

@@ -41,6 +41,13 @@ class SpecialTokens:
         """Remove the special tokens from both ends."""
         return tokens[len(self.prefix) : len(tokens) - len(self.suffix)]
 
+    def surround(self, ids: Sequence[int]) -> bool:
+        """Tell whether ids have all special tokens at their start and end."""
+        return len(ids) >= len(self) and self.count_around(ids) == (
+            len(self.prefix),
+            len(self.suffix),
+        )
+
     def join(self, first: list[T], second: list[T]) -> list[T]:
         """Merge two token lists, which may be empty, between one pair of special tokens."""
         if not first or not second:

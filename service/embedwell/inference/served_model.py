@@ -167,6 +167,7 @@ def _reader(
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
+        raw_token_ids=settings.raw_token_ids,
         images=ImageReader(
             queue,
             model.images,

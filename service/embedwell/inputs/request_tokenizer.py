@@ -58,6 +58,7 @@ class RequestTokenizer:
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
+        raw_token_ids: bool,
         images: ImageReader,
         pairs: PairEncoder | None = None,
         lists: ListwiseTokenizer | None = None,
@@ -86,6 +87,7 @@ class RequestTokenizer:
             min_tokens=min_tokens,
             max_tokens=max_tokens,
             auto_truncate=auto_truncate,
+            raw_token_ids=raw_token_ids,
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
         of_pairs = self._row_tokenizer.for_pairs(segment_offset)

@@ -43,12 +43,14 @@ class RowTokenizer:
         min_tokens: int,
         max_tokens: int,
         auto_truncate: bool,
+        raw_token_ids: bool,
     ) -> None:
         """vocabulary_rows: rows of the model's embedding table.
 
         min_tokens: minimum tokens of a text.
         max_tokens: maximum tokens of a request.
         auto_truncate: whether to truncate inputs unless the options decide.
+        raw_token_ids: whether to accept token ids without special tokens.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
         self.max_length = tokenizer.max_length
@@ -56,6 +58,7 @@ class RowTokenizer:
         self._ids_beyond_table = tokenizer.max_id > self._last_id
         self._segment_offset = 0
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
+        self._raw_token_ids = raw_token_ids
         self._windows = WindowSplitter(tokenizer, max_tokens)
         self._chunks = ChunkReader(tokenizer)
 
@@ -251,7 +254,20 @@ class RowTokenizer:
                 "an input has an empty list of token ids", code="no_input", index=index
             )
         self.check_ids(ids, index)
+        if not (self._raw_token_ids or self._tokenizer.special_tokens.surround(ids)):
+            raise BadRequest(
+                f"input {index} has token ids without the model's special tokens "
+                f"({self._special_names()}), as ids of another tokenizer do: send texts "
+                "(LangChain: check_embedding_ctx_length=False), or add these tokens",
+                code="no_special_tokens",
+                index=index,
+            )
         return self._tokenizer.truncate(ids, side)
+
+    def _special_names(self) -> str:
+        special = self._tokenizer.special_tokens
+        names = [*map(self._tokenizer.name, special.prefix), "…"]
+        return " ".join([*names, *map(self._tokenizer.name, special.suffix)])
 
     def checked_row(
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0

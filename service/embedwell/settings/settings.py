@@ -303,6 +303,13 @@ class Settings(BaseModel):
             "decides otherwise."
         ),
     )
+    raw_token_ids: bool = Field(
+        default=False,
+        description=(
+            "Whether to accept token ids without the model's special tokens around them. They are "
+            "refused by default, because they are often ids of another tokenizer."
+        ),
+    )
     dimensions: CutLengths = Field(
         default="declared",
         description=(
