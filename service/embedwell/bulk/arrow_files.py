@@ -1,8 +1,8 @@
 """Read Parquet files, and Arrow files and streams (Feather), in batches."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -93,11 +93,12 @@ ARROW_SUFFIXES = tuple(_READERS)
 @contextmanager
 def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
     """Open a file by its suffix. Raises BulkError for a corrupt file."""
-    try:
-        with file.files.open_input_file(file.path) as source:
-            yield _READERS[suffix](source)
-    except (pa.ArrowException, OSError) as error:
-        raise BulkError(f"{file.address}: {error}") from error
+    with file.open() as source:
+        try:
+            reader = _READERS[suffix](source)
+        except (pa.ArrowException, OSError) as error:
+            raise BulkError(f"{file.address}: {error}") from error
+        yield reader
 
 
 def check_columns(schema: pa.Schema, columns: Columns, file: str) -> None:
@@ -116,15 +117,27 @@ def check_columns(schema: pa.Schema, columns: Columns, file: str) -> None:
 
 
 def arrow_batches(
-    reader: ArrowReader, schema: pa.Schema, inputs: Sequence[str], file: str
+    reader: ArrowReader,
+    schema: pa.Schema,
+    inputs: Sequence[str],
+    file: str,
+    folder_values: Mapping[str, Any],
 ) -> Iterator[tuple[Rows, float]]:
     """Yield batches of a schema's columns, each with the share of the file that has been read.
 
-    inputs: the columns that are embedded.
+    Raises ArrowException and OSError for a damaged file.
+
+    inputs: the columns that are embedded. folder_values: values of the columns that the file lacks
+    and its folders name.
     """
     position = 0
-    for batch, done in reader.batches(schema.names):
-        values = batch.cast(schema)
+    own = [name for name in schema.names if name not in folder_values]
+    for batch, done in reader.batches(own):
+        columns = {name: batch[name] for name in own}
+        for name, value in folder_values.items():
+            columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), len(batch))
+        arrays = [columns[name] for name in schema.names]
+        values = pa.RecordBatch.from_arrays(arrays, names=schema.names).cast(schema)
         reasons = _problems(values, inputs)
         positions = range(position, position := position + len(batch))
         yield with_origin(values, file, positions, reasons), done

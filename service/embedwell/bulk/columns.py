@@ -91,6 +91,13 @@ def with_origin(
     return pa.RecordBatch.from_pydict(columns)
 
 
+def row_without_values(schema: pa.Schema, file: str, position: int, reason: str) -> Rows:
+    """Return one row that cannot be embedded, of which only the origin is known."""
+    columns = [pa.nulls(1, field.type) for field in schema]
+    values = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return with_origin(values, file, [position], pa.array([reason]))
+
+
 def input_columns(rows: pa.Table) -> pa.Table:
     """Return the columns that the input has, without those of its origin."""
     return pa.Table.from_struct_array(rows[VALUES])

@@ -23,7 +23,7 @@ _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
 _FOLDER_FLAGS = (
     *("column", "image_column", "id_column", "keep"),
-    *("format", "part_rows", "shard", "resume"),
+    *("format", "part_rows", "shard", "resume", "skip_damaged"),
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
@@ -97,6 +97,11 @@ def _shard(
     help="Compute every N-th part from the I-th on, to share one folder among N machines.",
 )
 @click.option("--resume", is_flag=True, help="Continue a run that was stopped, or begin it.")
+@click.option(
+    "--skip-damaged",
+    is_flag=True,
+    help="Leave out the rest of a damaged file, and write where it begins to the errors.",
+)
 @click.option(
     "--server",
     "servers",
@@ -285,6 +290,7 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Bulk
         part_rows=flags["part_rows"],
         shard=Shard(*(flags["shard"] or (1, 1))),
         resume=flags["resume"],
+        skip_damaged=flags["skip_damaged"],
     )
 
 

@@ -1,6 +1,8 @@
 """Files on this machine and in object stores: local paths, s3://, gs:// and fsspec's schemes."""
 
+import logging
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
-from pyarrow import Buffer
+from pyarrow import Buffer, NativeFile
 from pyarrow.fs import (
     FileSelector,
     FileSystem,
@@ -19,6 +21,8 @@ from pyarrow.fs import (
 )
 
 from embedwell.bulk import BulkError
+
+log = logging.getLogger(__name__)
 
 _NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow reads these itself
 _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there, creating a folder would write an empty object
@@ -31,6 +35,8 @@ class InputFile:
     address: address as written in messages.
     size: bytes.
     modified: nanoseconds, or None.
+    relative_path: path below the folder of the source, or below the first wildcard of a glob; the
+        name of a file that is a source itself.
     """
 
     address: str
@@ -38,13 +44,23 @@ class InputFile:
     path: str
     size: int
     modified: int | None
+    relative_path: str
+
+    @contextmanager
+    def open(self) -> Iterator[NativeFile]:
+        """Open the file. Raises BulkError if it cannot be opened."""
+        with _errors(self.address):
+            source = self.files.open_input_file(self.path)
+        with source:
+            yield source
 
 
 def find_inputs(addresses: Sequence[str]) -> list[InputFile]:
     """Return the files of addresses: all files of a folder, the matches of a glob, by name.
 
-    Names that begin with a dot or an underscore are left out of folders and globs. Raises BulkError
-    if an address has no file.
+    Files and folders whose names begin with a dot or an underscore are left out, as pyarrow leaves
+    them out of a dataset, unless the address names them. Raises BulkError if an address has no
+    file.
     """
     return [file for address in addresses for file in _find(address)]
 
@@ -52,18 +68,41 @@ def find_inputs(addresses: Sequence[str]) -> list[InputFile]:
 def _find(address: str) -> Iterator[InputFile]:
     with _errors(address):
         files, path = resolve_filesystem(address)
-        tree = ArrowFSWrapper(files)
         if files.get_file_info(path).type == FileType.File:
-            paths = [path]
+            base, found = posixpath.dirname(path), [path]
         else:
-            names = tree.glob(path) if any(map(path.count, "*?[")) else tree.find(path)
-            paths = [name for name in sorted(names) if Path(name).name[0] not in "._"]
-        infos = [info for info in files.get_file_info(paths) if info.is_file]
+            base, found = _search(files, path)
+        paths = {name: posixpath.relpath(name, base or "/") for name in found}
+        visible = [name for name, below in paths.items() if not _is_hidden(below) or name == path]
+        infos = [info for info in files.get_file_info(visible) if info.is_file]
     if not infos:
-        raise BulkError(f"{address}: no such file")
+        hidden = " whose name does not begin with . or _" if found else ""
+        raise BulkError(f"{address}: no such file{hidden}")
+    if any("/_delta_log/" in f"/{below}" for below in paths.values()):
+        log.warning(
+            "%s has a Delta table: all of its Parquet files are read, also those of rows that were "
+            "deleted or replaced; export its newest version first if there are any",
+            address,
+        )
     scheme = "" if isinstance(files, LocalFileSystem) else f"{address.partition('://')[0]}://"
     for info in infos:
-        yield InputFile(f"{scheme}{info.path}", files, info.path, info.size or 0, info.mtime_ns)
+        address = f"{scheme}{info.path}"
+        origin = info.size or 0, info.mtime_ns, paths[info.path]
+        yield InputFile(address, files, info.path, *origin)
+
+
+def _search(files: FileSystem, path: str) -> tuple[str, list[str]]:
+    """Return the folder of a search, before the first wildcard, and the paths below it."""
+    tree = ArrowFSWrapper(files)
+    folders = path.split("/")
+    fixed = next((i for i, name in enumerate(folders) if {*name} & {*"*?["}), None)
+    if fixed is None:
+        return path, sorted(tree.find(path))
+    return "/".join(folders[:fixed]), sorted(tree.glob(path))
+
+
+def _is_hidden(relative_path: str) -> bool:
+    return any(name[0] in "._" for name in relative_path.split("/"))
 
 
 def resolve_filesystem(address: str) -> tuple[FileSystem, str]:

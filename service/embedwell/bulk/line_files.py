@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
+_SMALL_BUFFER = 4 << 10
 SAMPLE_LINES = 1000  # lines from which columns and types are inferred
 LINE_COLUMN = "text"  # column of the lines of a plain text
 _TOO_LONG = f"longer than {MAX_LINE_BYTES >> 20} MiB"
@@ -38,14 +39,16 @@ def uncompressed_suffix(path: str) -> str:
 class LineReader:
     """The lines of a file, which end only at a line feed, each with its number from 1.
 
-    bytes_read: uncompressed bytes of the lines.
+    bytes_read: uncompressed bytes of the lines. lines_read: their number. Reading a damaged file
+    raises OSError.
     """
 
     def __init__(self, raw: pa.NativeFile, codec: str | None, size: int) -> None:
         """size: bytes of the file."""
-        self._raw, self._size, self.bytes_read = raw, size, 0
+        self._raw, self._size, self.bytes_read, self.lines_read = raw, size, 0, 0
         stream = raw if codec is None else pa.CompressedInputStream(raw, codec)
-        self._lines = io.BufferedReader(stream, _BUFFER_BYTES)
+        # The lines before a damage that are in the buffer with it are lost.
+        self._lines = io.BufferedReader(stream, _BUFFER_BYTES if codec is None else _SMALL_BUFFER)
 
     @property
     def share_read(self) -> float:
@@ -54,25 +57,29 @@ class LineReader:
 
     def __iter__(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield lines without their ends; None for a line longer than MAX_LINE_BYTES."""
-        number = 0
+        for number, line in self.with_ends():
+            yield number, line and line.removesuffix(b"\n").removesuffix(b"\r")
+
+    def with_ends(self) -> Iterator[tuple[int, bytes | None]]:
+        """Yield lines with their ends; None for a line longer than MAX_LINE_BYTES."""
         while line := self._lines.readline(MAX_LINE_BYTES):
-            number += 1
+            self.lines_read += 1
             self.bytes_read += len(line)
-            if number == 1:
+            if self.lines_read == 1:
                 line = line.removeprefix(BOM_UTF8)
             if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
-                yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+                yield self.lines_read, line
                 continue
             while line and not line.endswith(b"\n"):
                 line = self._lines.readline(MAX_LINE_BYTES)
-            yield number, None
+            yield self.lines_read, None
 
 
 @contextmanager
 def open_lines(file: InputFile) -> Iterator[LineReader]:
-    """Open a file as a LineReader."""
+    """Open a file as a LineReader. Raises BulkError."""
     codec = _CODECS.get(PurePosixPath(file.path.lower()).suffix)
-    with file.files.open_input_file(file.path) as raw:
+    with file.open() as raw:
         yield LineReader(raw, codec, file.size)
 
 
@@ -117,8 +124,11 @@ def csv_parser(delimiter: str) -> Parser:
         rows = csv.reader(_decoded(lines), delimiter=delimiter, strict=True)
         try:
             header = next(rows, [])
+            "".join(header).encode()
         except csv.Error as error:
             raise BulkError(f"the first line is not a CSV header: {error}") from None
+        except UnicodeEncodeError:  # a byte that could not be decoded
+            raise BulkError("the first line is not UTF-8; convert the file first") from None
         while True:
             try:
                 row = next(rows)
@@ -134,8 +144,8 @@ def csv_parser(delimiter: str) -> Parser:
 
 
 def _decoded(lines: LineReader) -> Iterator[str]:
-    for _, line in lines:
-        yield "" if line is None else line.decode(errors="surrogateescape") + "\n"
+    for _, line in lines.with_ends():
+        yield "\n" if line is None else line.decode(errors="surrogateescape")
 
 
 def _csv_record(number: int, header: list[str], row: list[str]) -> Record:

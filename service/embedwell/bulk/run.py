@@ -44,6 +44,7 @@ class BulkJob:
     inputs, output: paths or addresses.
     part_rows: maximum rows of a part; None for PART_ROWS, or PART_ROWS_OF_TOKENS for vectors of
         tokens.
+    skip_damaged: see Source.
     """
 
     inputs: Sequence[str]
@@ -53,6 +54,7 @@ class BulkJob:
     part_rows: int | None = None
     shard: Shard = field(default_factory=Shard)
     resume: bool = False
+    skip_damaged: bool = False
 
 
 Load = Callable[[str | None], TextEncoder]
@@ -65,12 +67,13 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     load: called after all other checks, with the precision of a run that is resumed.
     """
     files = find_inputs(job.inputs)
-    source = Source.open(files, job.columns)
+    source = Source.open(files, job.columns, job.skip_damaged)
     folder = OutputFolder.open(job.output)
     stored = read_manifest(folder, job.shard.manifest_name, job.resume)
     encoder = load(stored["run"]["precision"] if stored else None)
     of_tokens = encoder.description.get("output") == MULTI
     part_rows = job.part_rows or (PART_ROWS_OF_TOKENS if of_tokens else PART_ROWS)
+    folder_columns = source.partitions.schema.names
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),
@@ -78,6 +81,8 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
         "format": job.format,
         "part_rows": part_rows,
         "shard": str(job.shard),
+        **({"folder_columns": folder_columns} if folder_columns else {}),
+        **({"skip_damaged": True} if job.skip_damaged else {}),
     }
     manifest = Manifest.begin(folder, job.shard.manifest_name, identity, stored)
     parts = cut_into_parts(source.batches(), part_rows)

@@ -99,6 +99,28 @@ def test_lines_are_read_from_s3(
     assert counts["embedded"] == 3000 and counts["computed"] == 1
 
 
+def test_hidden_folders_of_a_bucket_are_left_out(bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    for folder in ("tree/lang=en", "tree/_temporary/0", "tree/.git", "tree/_delta_log"):
+        upload(OutputFolder.open(f"{bucket}/{folder}"), tmp_path / "in.txt")
+    for address in (f"{bucket}/tree", f"{bucket}/tree/*/in.txt"):
+        [file] = find_inputs([address])
+        assert file.relative_path == "lang=en/in.txt"
+    [hidden] = find_inputs([f"{bucket}/tree/_temporary/0"])
+    assert hidden.address == "s3://bucket/tree/_temporary/0/in.txt"
+
+
+def test_the_files_of_a_delta_table_come_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    for name in ("_delta_log/0.json", "a.parquet"):
+        (tmp_path / name).write_text("")
+    assert [file.relative_path for file in find_inputs([str(tmp_path)])] == ["a.parquet"]
+    [message] = caplog.messages
+    assert "has a Delta table" in message
+
+
 def test_a_missing_bucket_or_file_is_named(bucket: str) -> None:
     with pytest.raises(BulkError, match=r"s3://other/x\.parquet: "):
         find_inputs(["s3://other/x.parquet"])

@@ -19,9 +19,9 @@ from embedwell.bulk.source import Source
 TEXTS = ["one", "zwei", "trois, quatre"]
 
 
-def read(path: Path | str, columns: Columns | None = None) -> pa.Table:
+def read(path: Path | str, columns: Columns | None = None, skip_damaged: bool = False) -> pa.Table:
     """Read all rows of an input with their origin."""
-    source = Source.open(find_inputs([str(path)]), columns or Columns())
+    source = Source.open(find_inputs([str(path)]), columns or Columns(), skip_damaged)
     read = [*source.batches()]
     assert 0.9 < read[-1][1] <= 1
     return pa.Table.from_batches([rows for rows, _ in read])
@@ -133,13 +133,13 @@ def test_a_column_that_comes_late_is_logged_once_and_left_out(
 
 
 def test_csv_is_read_with_its_header_and_quotes(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "in.csv", ['id,text\r\n1,one\r\n\r\n2,"two\nlines, ""all"""\r\n'])
-    rows = read(path)
+    content = 'id,text\r\n1,one\r\n\r\n2,"two\nlines, ""all"""\r\n3,"a\r\nb"\r\n'
+    rows = read(write_lines(tmp_path / "in.csv", [content]))
     assert input_columns(rows).to_pydict() == {
-        "id": ["1", "2"],
-        "text": ["one", 'two\nlines, "all"'],
+        "id": ["1", "2", "3"],
+        "text": ["one", 'two\nlines, "all"', "a\r\nb"],
     }
-    assert rows[POSITION].to_pylist() == [2, 5]
+    assert rows[POSITION].to_pylist() == [2, 5, 7]
 
 
 def test_bad_lines_of_csv_have_their_line_and_a_reason(tmp_path: Path) -> None:
@@ -165,6 +165,105 @@ def test_files_are_read_one_after_the_other_in_the_order_of_names(tmp_path: Path
         write_lines(tmp_path / f"{name}.txt", [f"{name}\n"])
     for address in (str(tmp_path), f"{tmp_path}/*.txt", f"file://{tmp_path}"):
         assert input_columns(read(address))["text"].to_pylist() == ["a", "b"]
+
+
+_HIDDEN = (".ipynb_checkpoints", "_temporary/0", ".git", "__MACOSX", ".Trash-0", "_delta_log")
+
+
+def test_folders_that_begin_with_a_dot_or_an_underscore_are_left_out(tmp_path: Path) -> None:
+    for folder in ("", "b", *_HIDDEN, *(f"b/{name}" for name in _HIDDEN)):
+        (tmp_path / "_data" / folder).mkdir(parents=True, exist_ok=True)
+        write_lines(tmp_path / "_data" / folder / "in.jsonl", [json.dumps({"text": folder})])
+    for address in (f"{tmp_path}/_data", f"{tmp_path}/_data/**/*.jsonl"):
+        texts = input_columns(read(address))["text"].to_pylist()
+        assert sorted(texts) == ["", "b"]
+    hidden = f"{tmp_path}/_data/.git/in.jsonl"
+    for address in (hidden, f"{tmp_path}/_data/.git", f"{tmp_path}/_data/.git/*"):
+        assert input_columns(read(address))["text"].to_pylist() == [".git"]
+    with pytest.raises(BulkError, match=r"no such file whose name does not begin with \. or _"):
+        read(f"{tmp_path}/_data/*/0/*")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
+def test_folders_of_partitions_become_columns(suffix: str, tmp_path: Path) -> None:
+    for folder in ("lang=en/year=2024", "lang=a%20b/year=07", f"lang={_NULL}/year=1"):
+        path = tmp_path / "run=1" / folder / f"in{suffix}"
+        path.parent.mkdir(parents=True)
+        if suffix == ".parquet":
+            write_table(path, pa.table({"text": [folder]}))
+        else:
+            lines = {".jsonl": [json.dumps({"text": folder})], ".csv": ["text\n", folder]}
+            write_lines(path, lines[suffix])
+    for address in (f"{tmp_path}/run=1", f"{tmp_path}/run=1/*/*/in{suffix}"):
+        rows = input_columns(read(address))
+        assert rows.column_names == ["text", "lang", "year"] and not errors(read(address))
+        assert rows["lang"].to_pylist() == [None, "a b", "en"]
+        assert rows["year"].to_pylist() == [1, 7, 2024] and rows["year"].type == pa.int32()
+    kept = input_columns(read(f"{tmp_path}/run=1", Columns(keep=("year",))))
+    assert kept.column_names == ["text", "year"]
+    single = read(f"{tmp_path}/run=1/lang=en/year=2024/in{suffix}")
+    assert input_columns(single).column_names == ["text"]
+
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def test_a_column_of_the_file_has_precedence_over_its_folder(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / f"lang={number}"
+        folder.mkdir()
+        write_table(folder / "in.parquet", pa.table({"lang": ["own"], "text": ["a"]}))
+    assert input_columns(read(tmp_path))["lang"].to_pylist() == ["own", "own"]
+
+
+def damaged(path: Path) -> Path:
+    """Cut off the second half of a file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    return path
+
+
+def test_a_damaged_compressed_file_is_named_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [json.dumps({"text": f"{number} {hash(number) ** 5}"}) + "\n" for number in range(9000)]
+    path = damaged(write_lines(tmp_path / "a.jsonl.gz", lines))
+    write_lines(tmp_path / "b.jsonl", ['{"text": "b"}'])
+    with pytest.raises(BulkError, match=r"a\.jsonl\.gz, line \d+: .*Truncated.* --skip-damaged"):
+        read(tmp_path)
+    rows = read(tmp_path, skip_damaged=True)
+    [(line, reason)] = errors(rows).items()
+    assert 4000 < line < 6000 and "the file is damaged from here on: Truncated" in reason
+    texts = input_columns(rows)["text"].to_pylist()
+    assert len(texts) == line + 1 and texts[line - 2 :][::2] == [
+        json.loads(lines[line - 2])["text"],
+        "b",
+    ]
+    [message] = caplog.messages
+    assert message.startswith(f"{path}, line {line}: the file is damaged")
+
+
+def test_a_file_that_is_damaged_in_its_first_line_has_no_row(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.csv.gz", ["text\na\n"])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(BulkError, match=r"a\.csv\.gz, line 1: the file is damaged"):
+        read(tmp_path)
+    write_lines(tmp_path / "b.csv", ["text\nb\n"])
+    rows = read(tmp_path, skip_damaged=True)
+    assert input_columns(rows)["text"].to_pylist() == [None, "b"] and {*errors(rows)} == {1}
+
+
+def test_a_damaged_table_is_named_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    table = pa.table({"text": [f"row {number}" for number in range(5000)]})
+    pq.write_table(table, path, row_group_size=1024)
+    start = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 400] = b"\xff" * 400
+    path.write_bytes(content)
+    with pytest.raises(BulkError, match=r"in\.parquet, row 2048: the file is damaged"):
+        read(path)
+    assert {*errors(read(path, skip_damaged=True))} == {2048}
 
 
 def test_an_empty_first_file_does_not_decide_the_columns(tmp_path: Path) -> None:
@@ -210,6 +309,8 @@ def test_a_file_with_other_columns_than_the_first_is_refused(tmp_path: Path) -> 
         ("in.pdf", b"x", "a name must end in one of"),
         ("in.parquet", b"not Parquet", "in.parquet: .*magic bytes"),
         ("in.jsonl", b"", "has no rows"),
+        ("in.csv", b"caf\xe9,text\n", "in.csv: the first line is not UTF-8"),
+        ("in.csv", b'"a"b,text\n', "in.csv: the first line is not a CSV header"),
         ("other", None, "in.parquet: no such file"),
     ],
 )
