@@ -1,19 +1,17 @@
 """Adapters of a checkpoint: those of tasks, and one of its own, which are added when it is read.
 
 They are among its tensors, or in files of their own, as PEFT saves them.
-LoRA: Hu et al. 2021, arXiv 2106.09685. DoRA: Liu et al. 2024, arXiv 2402.09353.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.peft_options import MAGNITUDES, PARTS, PeftOptions
 from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, to_finite_float32
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
@@ -26,25 +24,6 @@ from embedwell_models.vectors import Floats
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
 _PREFIX = "base_model.model."
-_PARTS = ("lora_A", "lora_B")
-_MAGNITUDES = "lora_magnitude_vector"  # of DoRA
-_REQUIRED: Mapping[str, Any] = {  # options with their only supported value
-    "peft_type": "LORA",
-    "bias": "none",
-    "alpha_pattern": {},
-    "rank_pattern": {},
-    **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_qalora"), False),
-    **dict.fromkeys(("layer_replication", "megatron_config"), None),
-    **dict.fromkeys(("target_parameters", "trainable_token_indices"), None),
-    **dict.fromkeys(("alora_invocation_tokens", "use_bdlora", "kasa_config"), None),
-}
-_IGNORED = (  # training, and places that the names of the tensors state, too
-    *("auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode"),
-    *("lora_dropout", "init_lora_weights", "loftq_config", "eva_config", "corda_config"),
-    *("target_modules", "exclude_modules", "layers_pattern", "layers_to_transform"),
-    *("megatron_core", "peft_version", "qalora_group_size", "ensure_weight_tying"),
-    *("lora_ga_config", "runtime_config", "arrow_config"),
-)
 
 
 @dataclass(frozen=True)
@@ -97,10 +76,8 @@ class PeftAdapter:
         tasks: those whose names end the names of the tensors, of which only `task` is read; none
         for an adapter as PEFT saves it.
         """
-        options = JsonConfig(folder / CONFIG)
-        scale = _read_scale(options)
-        parts = (*_PARTS, _MAGNITUDES) if options.get("use_dora", False) else _PARTS
-        saved = options.nullable("modules_to_save", None) or ()
+        options = PeftOptions.read(JsonConfig(folder / CONFIG))
+        parts = options.parts
         path = folder / WEIGHTS
         if not path.is_file():
             raise ModelError(f"{path} is missing")
@@ -113,23 +90,28 @@ class PeftAdapter:
             module, _, part = stem.removesuffix(ending).rpartition(".")
             theirs = name.removeprefix(_PREFIX)
             if part in parts and name.startswith(_PREFIX) and stem.endswith(ending):
-                numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
+                if not options.adapts(module.removeprefix(_PREFIX)):
+                    raise ModelError(
+                        f"{path} has {name}, which PEFT does not load, because the options of "
+                        f"{CONFIG} do not choose this module: correct target_modules"
+                    )
+                numbers = _numbers(path, name, tensor, axes=1 if part == MAGNITUDES else 2)
                 of_matrix = factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})
                 if part in of_matrix:
                     raise ModelError(f"{path}: there are two of {module}.{part}")
                 of_matrix[part] = numbers
-            elif name.startswith(_PREFIX) and _is_saved(theirs, saved):
+            elif name.startswith(_PREFIX) and _is_saved(theirs, options.saved):
                 replacements[theirs] = tensor
             else:
                 raise ModelError(
                     f"{path}: {name} is not supported; supported: {parts}, and the modules_to_save"
                 )
         additions = {
-            name: _low_rank(path, name, parts, of_matrix, scale)
+            name: _low_rank(path, name, parts, of_matrix, options.scale)
             for name, of_matrix in factors.items()
         }
         if both := sorted(additions.keys() & replacements.keys()):
-            raise ModelError(f"{path}: {both[0]} is trained as a whole and has {_PARTS}, too")
+            raise ModelError(f"{path}: {both[0]} is trained as a whole and has {PARTS}, too")
         return cls(path, additions, replacements)
 
     def adapt(self, tensors: Mapping[str, StoredTensor]) -> Iterator[tuple[str, StoredTensor]]:
@@ -288,17 +270,6 @@ def _is_saved(name: str, modules: Sequence[str]) -> bool:
     )
 
 
-def _read_scale(options: JsonConfig) -> float:
-    for key, value in _REQUIRED.items():
-        options.require(key, value)
-    options.refuse_unknown(
-        {*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora", "use_dora", "modules_to_save"}
-    )
-    rank = options.get("r", 8)
-    divisor = math.sqrt(rank) if options.get("use_rslora", False) else rank
-    return float(options["lora_alpha"] / divisor)
-
-
 def _numbers(path: Path, name: str, tensor: StoredTensor, axes: int) -> Floats:
     if isinstance(tensor.array, QuantizedMatrix) or not tensor.is_float:
         raise ModelError(f"{path}: {name} {tensor.refusal}")
@@ -314,8 +285,8 @@ def _low_rank(
 ) -> LowRank:
     if missing := {*parts} - tensors.keys():
         raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
-    down, up = (tensors[part] for part in _PARTS)
-    magnitudes = tensors.get(_MAGNITUDES)
+    down, up = (tensors[part] for part in PARTS)
+    magnitudes = tensors.get(MAGNITUDES)
     if up.shape[1] != len(down) or (magnitudes is not None and len(magnitudes) != len(up)):
         shapes = " and ".join(str(tensors[part].shape) for part in parts)
         raise ModelError(f"{path}: the shapes of {name} are {shapes}")
