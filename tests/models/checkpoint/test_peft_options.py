@@ -23,7 +23,7 @@ from tests.conftest import Folder as Write
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning",  # which PEFT reads
-    "ignore:(?i).*eva\\b:UserWarning",
+    "ignore:(?i).*eva:UserWarning",
 )
 
 TEXTS = ["the license", "a copyright of this work, by any", "x"]
