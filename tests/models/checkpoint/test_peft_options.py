@@ -110,7 +110,7 @@ def test_every_key_of_peft_is_read_required_or_without_effect() -> None:
 
 
 def test_the_supported_value_of_a_key_is_peft_s_default() -> None:
-    written = LoraConfig().to_dict()
+    written: dict[str, Any] = LoraConfig().to_dict()  # type: ignore[no-untyped-call]
     defaults = {key: written[key] for key in peft_options.REQUIRED if key != "peft_type"}
     required = {key: value for key, value in peft_options.REQUIRED.items() if key != "peft_type"}
     assert defaults == required
@@ -128,7 +128,7 @@ def test_the_adapted_modules_are_those_of_peft(
     options = {"target_modules": ["query"], "exclude_modules": excluded}
     if layers is not None:
         options |= {"layers_to_transform": layers, "layers_pattern": lists}
-    config = LoraConfig(**options)  # type: ignore[arg-type]
+    config = LoraConfig(**options)
     read = PeftOptions.read(JsonConfig(tmp_path, {**options, "lora_alpha": 1}))
     for module in (*MODULES, "pooler.query", "query", "encoder.layer.0.key"):
         assert read.adapts(module) == (check_target_module_exists(config, module) is True), module
