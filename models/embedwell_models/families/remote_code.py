@@ -66,9 +66,19 @@ def bidirectional_code(options: JsonConfig) -> str:
     for name in (path.rpartition(".")[2], *options.get("architectures", ())):
         if known_class.fullmatch(name):
             return str(name)
-    # Folders of the hub's cache, models--organisation--name, and of converted models.
-    parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
-    return min(repositories & {named, *parts}, default="")
+    known = (each for each in repositories if each == named or _is_of(each, options.path, code))
+    return min(known, default="")
+
+
+def _is_of(repository: str, config: Path, code: str) -> bool:
+    # Whether the path of a config.json has a folder of a repository: models--organisation--name of
+    # the hub's cache, organisation--name, organisation/name, or name if the file names own code.
+    parts = (
+        part.removeprefix("models--").replace("--", "/", 1) for part in config.absolute().parts
+    )
+    path = "/".join(parts)
+    names = (repository, repository.rpartition("/")[2]) if code else (repository,)
+    return any(f"/{name}/" in path for name in names)
 
 
 @cache

@@ -1,12 +1,15 @@
 """Tests of Llama and Mistral against transformers."""
 
 import logging
+import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
+from embedwell_models.families import remote_code
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
@@ -176,18 +179,64 @@ def test_code_that_is_known_to_see_both_sides_needs_no_key(
     assert read.config.causal and not read.bidirectional_code
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "hub/models--infly--inf-retriever-v1/snapshots/0a1b",
-        "converted/GritLM--GritLM-7B/0a1b",
-    ],
-)
-def test_a_repository_of_the_hub_is_known_by_its_folder(folder: str, tmp_path: Path) -> None:
-    path = tmp_path / folder
-    write(Case("llama"), path)
-    read = families.read(path)
-    assert not read.config.causal and read.bidirectional_code in folder.replace("--", "/")
+# What is known of the config.json of decoders whose class has the name of transformers' own.
+QWEN2_CODE = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "auto_map": {
+        "AutoModel": "modeling_qwen.Qwen2Model",
+        "AutoModelForCausalLM": "modeling_qwen.Qwen2ForCausalLM",
+    },
+}
+MISTRAL_CODE = {
+    "architectures": ["MistralForCausalLM"],
+    "auto_map": {"AutoModel": "modeling_gritlm7b.MistralModel"},
+}
+REPOSITORIES = {
+    "Alibaba-NLP/gte-Qwen2-7B-instruct": ("qwen2", QWEN2_CODE),
+    "GritLM/GritLM-7B": ("mistral", MISTRAL_CODE),
+    "NovaSearch/stella_en_1.5B_v5": ("qwen2", QWEN2_CODE),
+    "dunzhang/stella_en_1.5B_v5": ("qwen2", QWEN2_CODE),
+    "infly/inf-retriever-v1": ("qwen2", QWEN2_CODE),
+}
+
+
+def test_every_repository_that_is_known_by_its_name_is_tested() -> None:
+    file = Path(remote_code.__file__).with_name("bidirectional_code.toml")
+    assert REPOSITORIES.keys() == {*tomllib.loads(file.read_text())["repositories"]}
+
+
+@pytest.mark.parametrize("repository", REPOSITORIES)
+def test_a_repository_of_the_hub_is_known_by_its_folder(repository: str, tmp_path: Path) -> None:
+    (model_type, options), name = REPOSITORIES[repository], repository.replace("/", "--")
+    write(Case(model_type, {"num_key_value_heads": 2}), tmp_path / "model")
+    configure(tmp_path / "model", **options)
+    with pytest.raises(ModelError, match=r"auto_map = .* with is_causal"):
+        families.read(tmp_path / "model")
+    folders = [f"models--{name}/snapshots/0a1b", f"converted/{name}/0a1b", repository]
+    for folder in (*folders, repository.partition("/")[2]):
+        shutil.copytree(tmp_path / "model", tmp_path / folder)
+        read = families.read(tmp_path / folder)
+        assert not read.config.causal
+        assert read.bidirectional_code.partition("/")[2] == repository.partition("/")[2]
+        configure(tmp_path / folder, is_causal=True)
+        assert families.read(tmp_path / folder).config.causal
+
+
+def test_a_folder_s_name_alone_changes_no_model_without_own_code(tmp_path: Path) -> None:
+    write(Case("qwen2", {"num_key_value_heads": 2}), tmp_path / "inf-retriever-v1")
+    assert families.read(tmp_path / "inf-retriever-v1").config.causal
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_descendant_of_gte_qwen2_follows_its_key(value: bool, tmp_path: Path) -> None:
+    for name in ("Qodo/Qodo-Embed-1-1.5B", "infly/inf-retriever-v1-1.5b"):
+        folder = tmp_path / f"models--{name.replace('/', '--')}" / "snapshots" / "0a1b"
+        write(Case("qwen2", {"num_key_value_heads": 2}), folder)
+        configure(folder, **QWEN2_CODE)
+        with pytest.raises(ModelError, match=r"auto_map = .* with is_causal"):
+            families.read(folder)
+        configure(folder, is_causal=value)
+        assert families.read(folder).config.causal == value
 
 
 @pytest.mark.parametrize(
