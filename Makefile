@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JS := tests/clients/js
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+PIP = $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
 # dxg: that of Windows' subsystem for Linux.
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -25,6 +25,21 @@ help:                          ## list the targets
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	$(CHECK_KERNELS)
 	@$(BIN)/embedwell serve
+
+# pip shows nothing of what a build writes.
+SILENCE = echo "With a C++ compiler, the kernels of $(1) compile for $(2), in which pip prints nothing"
+
+PREFIX ?= $(HOME)/.local
+install: BIN = $(PREFIX)/share/embedwell/bin
+install:                       ## add `embedwell` to ~/.local/bin, from an environment of its own in ~/.local/share
+	$(CHECK_PYTHON)
+	$(PYTHON) -m venv $(PREFIX)/share/embedwell
+	@$(call SILENCE,this processor,half a minute)
+	KERNELS=best $(PIP) .
+	@$(KERNELS_USABLE) || echo "No compiled kernels for this machine, which needs PyTorch: $(BIN)/pip install torch"
+	mkdir -p $(PREFIX)/bin
+	ln -sfn $(BIN)/embedwell $(PREFIX)/bin/embedwell
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "Add $(PREFIX)/bin to PATH to run embedwell by its name" ;; esac
 
 torch: .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
 
@@ -159,9 +174,11 @@ $(JS)/node_modules: $(JS)/package.json $(JS)/package-lock.json
 	npm ci --prefix $(JS) --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+CHECK_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+
 .venv/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv .venv
 	@touch $@
 
@@ -181,16 +198,18 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 # Each includes the one before it, and is installed in one go: every time, the kernels are compiled.
 # Whether they can be used, and torch is not needed, shows only after that.
 .venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
-	@echo "With a C++ compiler, the kernels of this processor compile for half a minute, in which pip prints nothing"
+	@$(call SILENCE,this processor,half a minute)
 	KERNELS=best $(PIP) -e .
 	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
 
 .venv/test: .venv/torch $(PACKAGE)
+	@$(call SILENCE,all processors,a minute or two)
 	$(PIP) -e '.[torch,test]'
 	@touch .venv/runtime $@
 
 .venv/dev: .venv/torch $(PACKAGE)
+	@$(call SILENCE,all processors,a minute or two)
 	$(PIP) -e '.[torch,test,dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer

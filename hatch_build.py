@@ -13,10 +13,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 KERNELS = "models/embedwell_models/kernels"
 SOURCES = ["encoder.cpp", "linear.cpp"]
@@ -54,6 +56,28 @@ MANYLINUX = {b"GLIBC": (2, 28), b"GLIBCXX": (3, 4, 24), b"CXXABI": (1, 3, 11)}
 """The newest symbols of system libraries that a manylinux_2_28 wheel may need (PEP 600)."""
 
 
+class Readme(MetadataHookInterface):
+    """The description that an index shows: README.md, with links into the repository."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        repository = metadata["urls"]["Repository"]
+        if ".example/" in repository and "Private :: Do Not Upload" not in metadata["classifiers"]:
+            raise ValueError(f"pyproject.toml: {repository} stands for the project's own URL")
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        text = with_absolute_links(text, repository, f"v{metadata['version']}")
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def with_absolute_links(text: str, repository: str, tag: str) -> str:
+    """Replace the relative links of a page at the top of the repository, and those of pictures."""
+
+    def replace(match: re.Match[str]) -> str:
+        view = "raw" if match[0].startswith("!") else "blob"
+        return f"{match[1]}({repository}/{view}/{tag}/{match[2]})"
+
+    return re.sub(r"(!?\[[^\]]*\])\((?!\w+:|#)([^)\s]+)\)", replace, text)
+
+
 class Compile(BuildHookInterface[Any]):
     """Adds the libraries to the wheel, which then is for the compiler's target alone.
 
@@ -64,6 +88,10 @@ class Compile(BuildHookInterface[Any]):
         wheel_target = target(compiler())
         every = [*TARGETS.get(wheel_target, X86)]
         isas = best_isas(every, Path(self.root)) if os.environ.get("KERNELS") == "best" else every
+        self.app.display_info(  # shown by `pip install -v`, build and uv; pip alone shows nothing
+            f"Compiling the kernels for {', '.join(isas)}, {processor_count()} at a time: "
+            "each takes half a minute"
+        )
         built = compile_kernels(Path(self.root) / KERNELS, isas)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
@@ -133,7 +161,7 @@ def source_checksum(folder: Path) -> int:
 
 
 def compile_kernels(folder: Path, isas: Collection[str] = ()) -> list[str]:
-    """Compile them side by side; the names of the libraries that were built.
+    """Compile them, as many at a time as there are processors; the names of those that were built.
 
     isas: by default all of the compiler's target. What the compiler says is in the log, as is why
     there is nothing to compile.
@@ -151,31 +179,46 @@ def compile_kernels(folder: Path, isas: Collection[str] = ()) -> list[str]:
         isas = isas or [*flags]
         # A compiler too old for an instruction set fails on it alone.
         arguments = [*([*flags[isa], *SOURCES] for isa in isas), [*THREAD_FLAGS, *THREAD_SOURCES]]
-        jobs = [
-            _Job(folder, [*command, *more], library)
+        compilers = [
+            _Compiler(folder, [*command, *more], library)
             for more, library in zip(arguments, libraries(isas), strict=True)
         ]
-        return [job.library for job in jobs if job.succeeds(log)]
+        # One for each processor, of 0.4 GB each. After Ctrl-C, `map` starts no other.
+        with ThreadPoolExecutor(processor_count()) as pool:
+            for output in pool.map(_Compiler.run, compilers):
+                log.write(output)
+    return [each.library for each in compilers if each.succeeded]
 
 
-class _Job:
+def processor_count() -> int:
+    """The number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Compiler:
     def __init__(self, folder: Path, command: list[str], library: str) -> None:
-        self.library = library
-        self._library, self._new = folder / self.library, folder / f"{self.library}.new"
+        self.library, self.succeeded = library, False
+        self._library, self._new = folder / library, folder / f"{library}.new"
         self._command = [*command, "-o", self._new.name]
-        self._process = subprocess.Popen(
-            self._command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
 
-    def succeeds(self, log: TextIO) -> bool:
-        """Wait for it, and write what the compiler said."""
-        output, _ = self._process.communicate()
-        log.write(f"{shlex.join(self._command)}\n{output}exit status {self._process.returncode}\n")
-        if self._process.returncode:
+    def run(self) -> str:
+        """Compile the library; the command, what the compiler said, and its exit status."""
+        done = subprocess.run(
+            self._command,
+            cwd=self._library.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        self.succeeded = done.returncode == 0
+        if self.succeeded:
+            self._new.replace(self._library)  # at once: a server may be starting
+        else:
             self._library.unlink(missing_ok=True)  # of an older version
-            return False
-        self._new.replace(self._library)  # at once: a server may be starting
-        return True
+        return f"{shlex.join(self._command)}\n{done.stdout}exit status {done.returncode}\n"
 
 
 if __name__ == "__main__":

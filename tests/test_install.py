@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-import venv
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,20 @@ from pathlib import Path
 
 import pytest
 
+import embedwell
 import hatch_build
 from embedwell_models.cpu_backend import library
+from tests.distributions import (
+    CONSTRAINTS,
+    ROOT,
+    WITHOUT_COMPILER,
+    build,
+    new_environment,
+    pip,
+    site_packages,
+    unpack,
+)
 
-ROOT = Path(__file__).parent.parent
 MEGABYTES = 210  # of all that `pip install` brings but torch
 APPLICATION = {  # names that many applications have, and that a package must not take
     "models.py": "class Item: ...",
@@ -46,15 +55,19 @@ assert vectors.shape == (1, 384)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, with the best kernels for this processor."""
-    return build(tmp_path_factory.mktemp("wheel"), KERNELS="best")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution of this checkout."""
+    sdist = build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+    return unpack(sdist, tmp_path_factory.mktemp("unpacked"))
 
 
-def build(target: Path, **environment: str) -> Path:
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that pip builds of the source distribution, with this processor's best kernels."""
+    target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    command = [*pip, "-w", str(target), str(ROOT)]
-    subprocess.run(command, check=True, env={**os.environ, **environment})
+    environment = {**os.environ, "KERNELS": "best"}
+    subprocess.run([*pip, "-w", str(target), str(source)], check=True, env=environment)
     [path] = target.glob("*.whl")
     return path
 
@@ -136,28 +149,12 @@ def test_the_compiler_says_what_it_compiles_for(
     assert (found if found in hatch_build.TARGETS else None) == system
 
 
-@pytest.mark.full
-def test_without_a_compiler_the_wheel_is_for_every_platform(tmp_path: Path) -> None:
-    path = build(tmp_path, CXX="no-such-compiler")
-    assert path.name.endswith("-py3-none-any.whl")
-    with zipfile.ZipFile(path) as file:
-        assert not [name for name in file.namelist() if name.endswith(".so")]
-
-
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of an environment that has the wheel and its requirements."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder)
-    install(folder, "-c", str(ROOT / "constraints.txt"), str(wheel))
+    folder = new_environment(tmp_path_factory.mktemp("environment"))
+    pip(folder, "install", "-c", CONSTRAINTS, str(wheel))
     return folder / "bin"
-
-
-def install(environment: Path, *arguments: str) -> None:
-    """Run `pip install` for an environment, which need not have pip."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    python = str(environment / "bin" / "python")
-    subprocess.run([*pip, "--python", python, "install", "--quiet", *arguments], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -171,25 +168,8 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.full
-def test_the_client_alone_needs_httpx_and_numpy(
-    wheel: Path, application: Path, tmp_path: Path
-) -> None:
-    venv.create(tmp_path / "small")
-    install(tmp_path / "small", "-c", str(ROOT / "constraints.txt"), "httpx", "numpy")
-    install(tmp_path / "small", "--no-deps", str(wheel))
-    program = "import embedwell, embedwell_client; print(embedwell.Client('http://localhost'))"
-    python = tmp_path / "small" / "bin" / "python"
-    subprocess.run([python, "-c", program], cwd=application, check=True)
-
-
-def site_packages(environment: Path) -> Path:
-    [folder] = environment.parent.glob("lib/python*/site-packages")
-    return folder
-
-
-@pytest.mark.full
 def test_the_package_brings_no_torch_and_few_megabytes(environment: Path) -> None:
-    folder = site_packages(environment)
+    folder = site_packages(environment.parent)
     assert not (folder / "torch").exists()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert size < MEGABYTES * 1e6
@@ -255,10 +235,38 @@ def test_server_client_library_and_commands_need_no_torch(
         assert done.returncode == 0, done.stderr
 
 
+WAYS = {  # to have `embedwell` on the PATH, as README names them
+    "make": ["make", "install", f"PYTHON={sys.executable}"],
+    "uv": [f"{Path(sys.executable).parent}/uv", "tool", "install", "."],
+    "pipx": [f"{Path(sys.executable).parent}/pipx", "install", "."],
+}
+
+
+@pytest.mark.full
+@pytest.mark.needs("pipx", "uv")
+@pytest.mark.parametrize("way", WAYS)
+def test_the_command_is_installed_for_a_user(way: str, source: Path, tmp_path: Path) -> None:
+    cache = subprocess.run(
+        [sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PIP_CACHE_DIR": cache,
+        "PIP_CONSTRAINT": CONSTRAINTS,
+        "UV_CONSTRAINT": CONSTRAINTS,
+        "CXX": WITHOUT_COMPILER,  # the kernels were compiled for the wheel
+    }
+    subprocess.run(WAYS[way], cwd=source, env=environment, check=True, capture_output=True)
+    command = [str(tmp_path / ".local" / "bin" / "embedwell"), "--version"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"embedwell, version {embedwell.__version__}\n"
+
+
 @contextmanager
 def torch_in(environment: Path) -> Iterator[None]:
     """Lend this environment's torch to another one, whose download would take minutes."""
-    folder, links = site_packages(environment), list[Path]()
+    folder, links = site_packages(environment.parent), list[Path]()
     for name in requirements("torch"):
         files = {file.parts[0] for file in distribution(name).files or []}
         for each in files - {"..", "__pycache__"}:

@@ -75,6 +75,13 @@ def test_a_server_compiles_the_kernels_of_this_processor_and_tests_all(checkout:
     assert (checkout / "kernels").read_text() == "\n"
 
 
+def test_the_silence_of_pip_is_told_of_beforehand(checkout: Path) -> None:
+    _, output = installed(checkout, WITHOUT_GPU, ".venv/runtime")
+    assert "kernels of this processor compile for half a minute, in which pip prints" in output
+    _, output = installed(checkout, "TORCH_INDEX=", ".venv/test")
+    assert "kernels of all processors compile for a minute or two, in which pip prints" in output
+
+
 def test_a_server_without_kernels_gets_pytorch_and_says_so(checkout: Path) -> None:
     write_python(checkout, kernels=False)
     asked, output = installed(checkout, WITHOUT_GPU, "TORCH_INDEX=", ".venv/runtime")

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ MORE_THAN_READING = {  # the jobs with more rights than to read the code
     "Release: image": {"contents": "read", "packages": "write"},
     "Release: image-tags": {"packages": "write"},
     "Release: chart": {"contents": "read", "packages": "write"},
-    "Release: release": {"contents": "write"},
+    "Release: release": {"contents": "write", "id-token": "write", "attestations": "write"},
     "Release: index": {"id-token": "write"},
 }
 
@@ -93,11 +94,30 @@ def test_workflows_only_read_by_default() -> None:
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_actions_are_pinned(file: Path) -> None:
-    actions = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))
+def test_actions_are_pinned_by_commit_with_their_version(file: Path) -> None:
+    actions = re.findall(r"uses: (.+)", file.read_text(encoding="utf-8"))
+    assert len(actions) > 3
     for action in actions:
-        pinned = re.search(r"@(v\d[\d.]*|[0-9a-f]{40}|release/v\d+)$", action)
+        pinned = re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", action)
         assert action.startswith("./") or pinned, action
+
+
+@pytest.mark.needs("check_jsonschema")
+def test_updates_of_every_kind_of_dependency_are_proposed() -> None:
+    file = ROOT / ".github" / "dependabot.yml"
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.dependabot"]
+    done = subprocess.run([*check, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    updates = yaml.safe_load(file.read_text(encoding="utf-8"))["updates"]
+    folders = {each["package-ecosystem"]: each["directory"].strip("/") for each in updates}
+    for kind, name in {
+        "github-actions": ".github/workflows",
+        "pip": "constraints.txt",
+        "npm": "package-lock.json",
+        "docker": "Dockerfile",
+        "docker-compose": "compose.yaml",
+    }.items():
+        assert (ROOT / folders[kind] / name).exists()
 
 
 @pytest.mark.parametrize(("name", "job"), JOBS, ids=[name for name, _ in JOBS])
@@ -214,6 +234,15 @@ def test_the_chart_is_packaged_with_the_version_and_the_image() -> None:
     values = (ROOT / "deploy" / "helm" / "values.yaml").read_text(encoding="utf-8")
     pattern = edit.split("#")[1]
     assert len(re.findall(pattern, values, re.MULTILINE)) == 1
+
+
+def test_every_file_of_a_release_has_an_attestation() -> None:
+    attest = [step for step in RELEASE["jobs"]["release"]["steps"] if "attest" in str(step)]
+    assert [step["with"]["subject-path"] for step in attest] == ["dist/*"]
+
+
+def test_the_client_is_released_with_the_server() -> None:
+    assert "service/embedwell_client\n" in commands(RELEASE["jobs"]["pure-wheel"])
 
 
 def test_uploads_to_an_index_are_off_until_a_person_switches_them_on() -> None:
