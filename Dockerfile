@@ -1,19 +1,33 @@
 # The base of every stage.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
-FROM ${BASE} AS dependencies
+FROM ${BASE} AS compiler
 # g++ compiles the kernels and brings strip.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++
+ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1
+# Where something requires setuptools, pip installs it again.
+RUN python -m venv /opt/venv && pip uninstall --yes setuptools
+WORKDIR /src
+COPY constraints.txt ./
+
+# Apart, so that a change of other code compiles no kernels.
+FROM compiler AS kernels
+COPY hatch_build.py ./
+COPY models/embedwell_models/kernels models/embedwell_models/kernels
+# Instruction sets of hatch_build.py, separated by spaces; all by default.
+ARG KERNELS=
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    --mount=type=secret,id=ca,target=/run/secrets/ca \
+    --mount=type=cache,target=/root/.cache/pip \
+    case $(uname -m) in x86_64 | aarch64) pip install hatchling && python hatch_build.py $KERNELS ;; esac
+
+FROM compiler AS dependencies
 # none, cpu or cuda: whether there is a PyTorch, and which build of it. The kernels need none, but
 # exist for x86-64 and ARM64 alone; on other processors, none is cpu.
 ARG TORCH=none
 # Where torch is taken from. By default PyTorch's own index for cpu, and pip's index for cuda.
 ARG TORCH_INDEX=
-ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1
-# Where something requires setuptools, pip installs it again.
-RUN python -m venv /opt/venv && pip uninstall --yes setuptools
-WORKDIR /src
-COPY pyproject.toml constraints.txt deploy/requirements.py ./
+COPY pyproject.toml deploy/requirements.py deploy/import_requirements.py ./
 # First and alone, so that no other index can offer a torch with CUDA instead.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
@@ -46,22 +60,19 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
  && rm -rf torch/include torch/test torch/bin/*[tT]est* torch/bin/protoc* pyarrow/include \
  && find . -type d \( -name tests -o -name __pycache__ \) -prune -exec rm -rf {} + \
  && find . -name '*.so' -not -path './nvidia/*' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
- && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, jinja2, numpy, orjson, PIL.Image, prometheus_client, \
-      pydantic_settings, python_multipart, safetensors.numpy, tokenizers, uvicorn, uvloop' \
- && python -c 'from importlib import import_module, util; \
-      [import_module(name) for name in ("torch", "opentelemetry.exporter.otlp.proto.http.trace_exporter", "fsspec", "pyarrow.dataset") \
-       if util.find_spec(name.partition(".")[0])]'
+ && cd /src && python import_requirements.py
 
 FROM dependencies AS build
 # Baked into the image. Empty: no model; the server fetches EMBEDWELL_MODEL at its start.
 ARG MODEL=all-MiniLM-L6-v2
 COPY . .
+COPY --from=kernels /src/models/embedwell_models/kernels models/embedwell_models/kernels
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=secret,id=hf_token,target=/run/secrets/hf_token \
     --mount=type=cache,target=/root/.cache/pip \
     mkdir /weights /wheels \
- && pip wheel --no-deps --wheel-dir /wheels . \
+ && KERNELS=compiled pip wheel --no-deps --wheel-dir /wheels . \
  && pip install --no-deps /wheels/*.whl \
  && if [ -n "$MODEL" ]; then \
       EMBEDWELL_MODEL="$MODEL" EMBEDWELL_CACHE=/weights HF_TOKEN_PATH=/run/secrets/hf_token embedwell pull; \
@@ -104,4 +115,6 @@ STOPSIGNAL SIGTERM
 # /live, not /ready: an orchestrator restarts an unhealthy container, and a busy server needs no restart.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["python", "-c", \
     "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', os.environ['EMBEDWELL_PORT'], timeout=4); c.request('GET', '/live'); exit(c.getresponse().status != 200)"]
-CMD ["embedwell", "serve"]
+# `docker run embedwell serve MODEL` runs a command of embedwell; `docker run embedwell sh`, a program.
+ENTRYPOINT ["sh", "-c", "command -v \"$1\" >/dev/null 2>&1 && exec \"$@\"; exec embedwell \"$@\"", "--"]
+CMD ["serve"]

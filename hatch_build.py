@@ -2,7 +2,7 @@
 
 `python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout,
 and the threads that they share. With KERNELS=best in the environment, pip compiles those that this
-processor runs, which takes less time.
+processor runs, which takes less time; with KERNELS=compiled none, and takes those of this checkout.
 """
 
 import hashlib
@@ -88,15 +88,19 @@ class Compile(BuildHookInterface[Any]):
         wheel_target = target(compiler())
         every = [*TARGETS.get(wheel_target, X86)]
         isas = best_isas(every, Path(self.root)) if os.environ.get("KERNELS") == "best" else every
-        self.app.display_info(  # shown by `pip install -v`, build and uv; pip alone shows nothing
-            f"Compiling the kernels for {', '.join(isas)}, {processor_count()} at a time: "
-            "each takes half a minute"
-        )
-        built = compile_kernels(Path(self.root) / KERNELS, isas)
+        folder = Path(self.root) / KERNELS
+        if os.environ.get("KERNELS") == "compiled":
+            built = [name for name in libraries(isas) if (folder / name).exists()]
+        else:
+            self.app.display_info(  # shown by `pip install -v`, build and uv, but not by pip alone
+                f"Compiling the kernels for {', '.join(isas)}, {processor_count()} at a time: "
+                "each takes half a minute"
+            )
+            built = compile_kernels(folder, isas)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
             build_data["pure_python"] = False
-            tag = platform_tag(Path(self.root) / KERNELS, built, wheel_target)
+            tag = platform_tag(folder, built, wheel_target)
             build_data["tag"] = f"py3-none-{tag}"
         if missing := {*libraries(isas)} - {*built}:
             self.app.display_warning(

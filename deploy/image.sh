@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds, runs and tests the image: with docker where its engine answers, else as root with buildah.
+# Builds, runs and tests the image: with docker where its engine answers, else with podman, else as
+# root with buildah; ENGINE names one of them.
 #   deploy/image.sh build [--build-arg NAME=VALUE ...]
 #   deploy/image.sh run | test
 #   deploy/image.sh labels
@@ -11,8 +12,10 @@ cd "$(dirname "$0")/.."
 
 image=${IMAGE:-embedwell}
 port=${PORT:-8080}
-engine=buildah
-if docker info >/dev/null 2>&1; then engine=docker; fi
+engine=${ENGINE:-buildah}
+for name in podman docker; do
+  if [[ -z ${ENGINE:-} ]] && $name info >/dev/null 2>&1; then engine=$name; fi
+done
 
 main() {
   case ${1:-} in
@@ -39,8 +42,9 @@ build() {
   fi
   # Wheel folders of this machine; docker cannot mount a folder into a build.
   while read -r folder; do options+=(--volume "$folder:$folder:ro"); done < "$scratch/folders"
+  if [[ $engine == buildah ]]; then options+=(--isolation chroot); fi
   # The format of docker, because the other has no HEALTHCHECK.
-  buildah build --isolation chroot --format docker --layers "${options[@]}" "$@" .
+  "$engine" build --format docker --layers "${options[@]}" "$@" .
 }
 
 # Nothing is printed for what is not known.
@@ -81,12 +85,12 @@ PYTHON
 run() {
   local options=()
   for name in $(env | sed -n 's/^\(EMBEDWELL_[A-Z_]*\|HF_TOKEN\)=.*/\1/p'); do options+=(--env "$name"); done
-  "run_$engine" "${options[@]}"
-}
-
-run_docker() {
-  exec docker run --rm --init --read-only --tmpfs /tmp --cap-drop ALL \
-    --security-opt no-new-privileges "$@" --env EMBEDWELL_HOST=0.0.0.0 --env EMBEDWELL_PORT=8080 \
+  if [[ $engine == buildah ]]; then
+    run_buildah "${options[@]}"
+    return
+  fi
+  exec "$engine" run --rm --init --read-only --tmpfs /tmp --cap-drop ALL \
+    --security-opt no-new-privileges "${options[@]}" --env EMBEDWELL_HOST=0.0.0.0 --env EMBEDWELL_PORT=8080 \
     --publish "127.0.0.1:$port:8080" "$image"
 }
 
