@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu image check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -117,6 +117,9 @@ gpu: .venv/dev                 ## the tests that need a GPU
 	$(BIN)/embedwell pull
 	$(BIN)/pytest tests/gpu -m gpu
 
+image: .venv/dev               ## build the image and run it, as root: podman, runc, mmdebstrap
+	$(BIN)/pytest -m image tests/deploy/test_built_image.py
+
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
 check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
 	$(BIN)/ruff check .
@@ -129,6 +132,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(MAKE) test-without-torch
 	$(MAKE) test-isa
 	$(MAKE) attacks
+	$(MAKE) image
 	$(MAKE) docs
 
 js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm

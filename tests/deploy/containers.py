@@ -1,0 +1,103 @@
+"""Podman, which the tests of the image use in place of docker: both know the same commands."""
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.programs import program
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = {"podman": "podman", "runc": "runc", "mmdebstrap": "mmdebstrap"}
+_BASE = re.compile(r"^ARG BASE=(.*)$", re.MULTILINE)
+
+
+class Podman:
+    """Runs podman's commands; `environment` also is that of scripts which call it."""
+
+    def __init__(self) -> None:
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if "EMBEDWELL_" not in name},
+            "CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf")),
+            "ENGINE": "podman",
+        }
+
+    def __call__(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run("podman", *arguments, check=check)
+
+    def run(
+        self, *command: str, check: bool = True, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end; what failed is shown with its output."""
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**self.environment, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"[-9000:]
+        return done
+
+    def has(self, image: str) -> bool:
+        return self("image", "exists", image, check=False).returncode == 0
+
+    @contextmanager
+    def container(self, command: str) -> Iterator[str]:
+        """Run `docker run …` of a page in the background; its name."""
+        name = f"embedwell-test-{free_port()}"
+        _, _, rest = command.partition("docker run ")
+        shell = f"podman run --detach --name {name} {rest}"
+        self.run("bash", "-c", shell)
+        try:
+            yield name
+        finally:
+            self("rm", "--force", name, check=False)
+
+    def logs(self, name: str) -> str:
+        done = self("logs", name, check=False)
+        return done.stdout + done.stderr
+
+
+def installed_podman() -> Podman:
+    """Podman, with the base image of the Dockerfile; skips the test where it cannot run."""
+    for name, package in PROGRAMS.items():
+        program(name, package)
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    podman = Podman()
+    [base] = _BASE.findall((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    if not podman.has(base) and podman("pull", "--quiet", base, check=False).returncode != 0:
+        podman.run("deploy/standin.sh")
+    return podman
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until_ready(podman: Podman, name: str, url: str) -> None:
+    """Wait until the server in a container is ready, for as long as the container runs."""
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            if httpx.get(f"{url}/ready", timeout=10).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        running = podman("container", "inspect", "--format", "{{.State.Running}}", name)
+        assert "true" in running.stdout, podman.logs(name)
+        assert time.monotonic() < deadline, podman.logs(name)
+        time.sleep(0.2)

@@ -1,0 +1,151 @@
+"""The image, built from the Dockerfile and run as the pages say, by podman."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import hatch_build
+from tests.deploy.containers import ROOT, Podman, free_port, installed_podman, wait_until_ready
+
+pytestmark = pytest.mark.image
+
+PAGE = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+[LOCKED] = re.findall(r"^(docker run --rm --init (?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
+[DERIVED] = re.findall(r"```dockerfile\n(.*?)```", PAGE, re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+[VECTOR] = re.findall(r'Hello, world", "A second text"\]\}\'\n\[\[(.*?),"…"', README)
+MODEL = "/weights/all-MiniLM-L6-v2"
+
+# Of one instruction set, that every processor of its kind has: less to compile.
+KERNEL, *_ = hatch_build.TARGETS.get(hatch_build.target(hatch_build.compiler()), {"avx2": []})
+
+
+@pytest.fixture(scope="module")
+def podman() -> Podman:
+    return installed_podman()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(podman: Podman) -> str:
+    """The image with the default arguments, but the kernels of one instruction set."""
+    # RUN in a chroot: a container of its own for each step takes longer.
+    options = ["--isolation", "chroot", "--build-arg", f"KERNELS={KERNEL}"]
+    podman.run("deploy/image.sh", "build", *options)
+    return "embedwell"
+
+
+class Running:
+    """A container with a server, and the address of the server."""
+
+    def __init__(self, podman: Podman, name: str, port: int) -> None:
+        self.podman, self.name = podman, name
+        self.url = f"http://127.0.0.1:{port}"
+        wait_until_ready(podman, name, self.url)
+
+    def run(self, *command: str) -> str:
+        """What a command in the container prints, also if it fails."""
+        done = self.podman("exec", self.name, *command, check=False)
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def server(podman: Podman) -> Iterator[Running]:
+    """The server without rights, by the command of the page, in float32 and with a key."""
+    port = free_port()
+    podman.environment["EMBEDWELL_API_KEY"] = "secret"
+    command = LOCKED.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("--rm ", "")
+    with podman.container(f"{command} serve --dtype float32") as name:
+        yield Running(podman, name, port)
+
+
+def embed(url: str, **headers: str) -> list[float]:
+    body = {"inputs": ["Hello, world"]}
+    response = httpx.post(f"{url}/embed", json=body, headers=headers, timeout=60)
+    assert response.status_code == 200, response.text
+    vector: list[float] = response.json()[0]
+    return vector
+
+
+def test_the_server_gives_the_vector_of_the_readme(server: Running) -> None:
+    expected = json.loads(f"[{VECTOR}]")
+    vector = embed(server.url, authorization="Bearer secret")
+    assert len(vector) == 384
+    assert vector[: len(expected)] == pytest.approx(expected, abs=1e-5)
+    assert httpx.post(f"{server.url}/embed", json={"inputs": "x"}).status_code == 401
+
+
+def test_the_server_is_a_user_without_rights_and_changes_no_file(server: Running) -> None:
+    assert server.run("id", "-u").strip() == "10001"
+    assert "Read-only file system" in server.run("touch", "/srv/new")
+    status = server.run("cat", "/proc/1/status")
+    assert re.findall(r"^CapEff:\t(\w+)", status, re.MULTILINE) == ["0000000000000000"]
+
+
+def test_the_image_has_what_the_server_needs_and_no_more(server: Running) -> None:
+    packages = server.run("sh", "-c", "ls -d /opt/venv/lib/python3*/site-packages/*.dist-info")
+    assert "/embedwell-" in packages and "/fastapi-" in packages
+    assert "/torch-" not in packages and "/setuptools-" not in packages
+    folder = "/opt/venv/lib/python3*/site-packages/embedwell_models/kernels"
+    libraries = server.run("sh", "-c", f"cd {folder} && ls *.so").split()
+    assert sorted(libraries) == sorted(hatch_build.libraries([KERNEL]))
+    assert server.run("sh", "-c", "command -v g++ strip || echo none") == "none\n"
+
+
+def test_the_health_check_of_the_image_passes(podman: Podman, server: Running) -> None:
+    podman("healthcheck", "run", server.name)
+
+
+@pytest.mark.parametrize("command", ["--version", "embedwell --version"])
+def test_commands_of_embedwell_are_arguments_of_the_image(podman: Podman, command: str) -> None:
+    done = podman("run", "--rm", "--no-healthcheck", "embedwell", *command.split())
+    assert done.stdout.startswith("embedwell, version ")
+
+
+def test_other_programs_run_as_they_are_and_others_are_refused(podman: Podman) -> None:
+    run = ["run", "--rm", "--no-healthcheck", "embedwell"]
+    assert podman(*run, "sh", "-c", "echo $0 $1", "a", "b").stdout == "a b\n"
+    assert "No such command 'nonsense'" in podman(*run, "nonsense", check=False).stderr
+
+
+def test_a_derived_image_serves_a_model_of_its_own(podman: Podman, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(DERIVED)
+    podman("build", "--isolation", "chroot", "--tag", "embedwell-derived", str(tmp_path))
+    port = free_port()
+    copy = f"cp -r {MODEL}/. /opt/ml/model && exec embedwell serve"
+    options = f"--tmpfs /opt/ml/model --publish 127.0.0.1:{port}:8080 embedwell-derived"
+    with podman.container(f'docker run {options} sh -c "{copy}"') as name:
+        server = Running(podman, name, port)
+        body = {"inputs": ["Hello, world"]}
+        assert len(httpx.post(f"{server.url}/invocations", json=body, timeout=60).json()[0]) == 384
+        assert httpx.get(f"{server.url}/ping").status_code == 200
+        assert server.run("id", "-u").strip() == "0"
+    podman("rmi", "embedwell-derived")
+
+
+@pytest.mark.needs("podman_compose")
+def test_compose_starts_the_server_and_finds_it_healthy(podman: Podman) -> None:
+    program = str(Path(sys.executable).with_name("podman-compose"))
+    compose = [program, "--project-name", "embedwell-test", "--file", "deploy/compose.yaml"]
+    name = "embedwell-test_embedwell_1"
+    try:
+        podman.run(*compose, "up", "--detach", "--no-build", "embedwell")
+        podman("wait", "--condition", "running", name)
+        while podman("healthcheck", "run", name, check=False).returncode != 0:
+            state = podman("container", "inspect", "--format", "{{.State.Running}}", name)
+            assert "true" in state.stdout, podman.logs(name)
+        podman("exec", name, "touch", "/weights/new", "/tmp/new")
+        assert podman("exec", name, "touch", "/srv/new", check=False).returncode != 0
+    finally:
+        podman.run(*compose, "down", "--volumes")
+
+
+def test_the_server_drains_when_it_is_told_to_stop(podman: Podman, server: Running) -> None:
+    podman("stop", "--time", "60", server.name)
+    status = podman("container", "inspect", "--format", "{{.State.ExitCode}}", server.name)
+    assert status.stdout.strip() == "0"
+    assert "the server stops after SIGTERM" in podman.logs(server.name)
