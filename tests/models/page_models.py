@@ -12,6 +12,7 @@ from torch import Tensor
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
+from tests.models.families.exact import Expected
 from tests.models.random_weights import randomize
 
 
@@ -40,7 +41,12 @@ def token_vectors(model: Any, inputs: Any) -> Any:
 
 
 def assert_near(found: Floats, expected: Any, most: float = 2e-4) -> None:
-    """Assert that unit vectors are equal but for rounding, after random weights of 0.3."""
+    """Assert that unit vectors are equal but for rounding, after random weights of 0.3.
+
+    expected: of float32, to `most`; or Expected.
+    """
+    if isinstance(expected, Expected):
+        expected, most = expected.values.numpy(), expected.tolerance
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() < most
 

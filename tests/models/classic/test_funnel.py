@@ -29,12 +29,15 @@ from tests.models.classic.cases import FUNNEL_SIZES as SMALL
 from tests.models.families.checkpoint import (
     Case,
     assert_close,
+    exact_means,
+    exact_states,
     own_layers_encoder,
     reference,
     states,
     texts,
     write,
 )
+from tests.models.families.exact import expected, expected_list
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -83,12 +86,23 @@ def upsampled(state: Tensor, stride: int, tokens: int) -> Tensor:
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write(case, tmp_path), texts(99, LENGTHS)
-    ours, expected = own_layers_encoder(tmp_path), reference(model, rows)
-    assert ours.config.num_layers == len(expected[0]) - 1
-    for layer in range(ours.config.num_layers + 1):
-        stride = dict(enumerate(strides(case))).get(layer, 1)
-        for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            assert_close(mine, upsampled(theirs[layer][0], stride, len(mine)))
+    ours, stride_of = own_layers_encoder(tmp_path), dict(enumerate(strides(case)))
+
+    def by_layer(either: Any) -> list[Tensor]:
+        return [
+            torch.cat(
+                [
+                    upsampled(state[0], stride_of.get(layer, 1), len(row))
+                    for row, state in zip(rows, found, strict=True)
+                ]
+            )
+            for layer, found in enumerate(zip(*reference(either, rows), strict=True))
+        ]
+
+    theirs = expected_list(model, by_layer)
+    assert ours.config.num_layers == len(theirs) - 1
+    for layer, exact in enumerate(theirs):
+        assert_close(torch.cat(states(ours, rows, layer)), exact)
 
 
 @cases
@@ -120,7 +134,7 @@ def test_a_text_too_short_for_transformers_is_padded_to_the_shortest_it_computes
     with pytest.raises(RuntimeError):
         model(input_ids=row[None])
     (mine,) = states(own_layers_encoder(tmp_path), [row], 8)
-    assert_close(mine, padded(model, row, 5)[:length])
+    assert_close(mine, expected(model, lambda either: padded(either, row, 5)[:length]))
 
 
 def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
@@ -132,8 +146,7 @@ def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
     for row, mine in zip(rows, batch.split(ours), strict=True):
         ids = torch.cat([row, torch.full((4,), 5)])[None]
         mask = torch.arange(ids.shape[1])[None] < len(row)
-        with torch.inference_mode():
-            (theirs,) = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        theirs = exact_states(model, ids[0], attention_mask=mask)
         assert_close(torch.from_numpy(mine), theirs)
 
 
@@ -150,7 +163,7 @@ SIZES = {**SMALL, "vocab_size": len(VOCABULARY)}
 def test_a_text_has_the_mean_of_its_states_through_the_facade(case: Case, tmp_path: Path) -> None:
     model, embedder = through_the_facade(case, tmp_path)
     rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
-    expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+    expected = exact_means(model, rows)
     vectors = embedder.embed(TEXTS)
     assert_close(torch.from_numpy(vectors), expected)
     for text, vector in zip(TEXTS, vectors, strict=True):

@@ -17,8 +17,10 @@ from tests.models.classic.cases import MOBILEBERT_SIZES as SMALL
 from tests.models.families.checkpoint import (
     Case,
     assert_close,
+    assert_equal_states,
+    exact_means,
+    exact_states,
     own_layers_encoder,
-    reference,
     states,
     texts,
     write,
@@ -38,11 +40,8 @@ TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " *
 
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
-    model, rows = write(case, tmp_path), texts(99)
-    ours, expected = own_layers_encoder(tmp_path), reference(model, rows)
-    for layer in range(ours.config.num_layers + 1):
-        for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            assert_close(mine, theirs[layer][0])
+    model = write(case, tmp_path)
+    assert_equal_states(model, tmp_path, ours=own_layers_encoder(tmp_path))
 
 
 @cases
@@ -61,8 +60,7 @@ def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
     for row, mine in zip(rows, batch.split(ours), strict=True):
         mask = torch.ones_like(row)
         mask[-4:] = 0
-        with torch.inference_mode():
-            (theirs,) = model(input_ids=row[None], attention_mask=mask[None]).last_hidden_state
+        theirs = exact_states(model, row, attention_mask=mask[None])
         assert_close(torch.from_numpy(mine), theirs)
 
 
@@ -72,7 +70,7 @@ def test_a_text_has_the_mean_of_its_states_through_the_facade(tmp_path: Path) ->
     write_tokenizer(tmp_path)
     embedder = Embedder.load(tmp_path, device="cpu")
     rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
-    expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+    expected = exact_means(model, rows)
     vectors = embedder.embed(TEXTS)
     assert_close(torch.from_numpy(vectors), expected)
     for text, vector in zip(TEXTS, vectors, strict=True):

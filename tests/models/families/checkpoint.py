@@ -26,6 +26,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
+from tests.models.families.exact import Expected, expected, expected_list
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -169,20 +170,50 @@ def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
     return [(*each.hidden_states[:-1], each.last_hidden_state) for each in found]
 
 
-def assert_close(mine: Tensor, theirs: Tensor) -> None:
-    """Assert that two tensors are equal to 1e-4 of the largest value."""
-    atol = 1e-4 * float(theirs.abs().max())
-    torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
+def exact_states(model: Any, row: Tensor, **options: Any) -> Expected:
+    """Compute the last states of a text by a model of transformers, exactly: (T, D)."""
+    return expected(
+        model, lambda either: either(input_ids=row[None], **options).last_hidden_state[0]
+    )
 
 
-def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
-    """Assert that the states of every layer equal transformers' to 1e-4 of the largest value."""
-    config, ours = families.read(folder).config, encoder(folder)
+def exact_means(model: Any, rows: list[Tensor]) -> Expected:
+    """Compute the mean of the last states of each text by transformers, exactly: (B, D)."""
+    return expected(
+        model,
+        lambda either: torch.stack([each[-1][0].mean(dim=0) for each in reference(either, rows)]),
+    )
+
+
+def assert_close(mine: Tensor, theirs: Tensor | Expected) -> None:
+    """Assert that a tensor is as close to exact values as the roundings of float32 allow.
+
+    If another computation in float32 is given, they are equal to 1e-4 of the largest value.
+    """
+    if isinstance(theirs, Expected):
+        right, atol = theirs.values, theirs.tolerance
+    else:
+        right, atol = theirs, 1e-4 * float(theirs.abs().max())
+    torch.testing.assert_close(mine.to(right.dtype), right, atol=atol, rtol=0)
+
+
+def assert_equal_states(
+    model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS, ours: Encoder | None = None
+) -> None:
+    """Assert that the states of every layer equal those of transformers in float64.
+
+    ours: by default our encoder on torch.
+    """
+    config, ours = families.read(folder).config, ours or encoder(folder)
     rows = texts(config.vocab_size, lengths)
-    theirs = reference(model, rows)
-    for layer in range(config.num_layers + 1):
-        for mine, expected in zip(states(ours, rows, layer), theirs, strict=True):
-            assert_close(mine, expected[layer][0])
+    layers = range(config.num_layers + 1)
+
+    def by_layer(either: Any) -> list[Tensor]:
+        found = reference(either, rows)
+        return [torch.cat([each[layer][0] for each in found]) for layer in layers]
+
+    for layer, theirs in zip(layers, expected_list(model, by_layer), strict=True):
+        assert_close(torch.cat(states(ours, rows, layer)), theirs)
 
 
 def assert_same_bits(folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:

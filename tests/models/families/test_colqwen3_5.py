@@ -16,6 +16,7 @@ from embedwell_models.model_description import ModelDescription
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, relabel, write
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import Expected, expected
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import (
@@ -78,10 +79,14 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
     return model
 
 
-@torch.inference_mode()
-def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
+def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Expected:
     """The vectors of a text or a page, by the steps of the code: (tokens, WIDTH)."""
-    return projected(states_of_page(folder, model, text, page), _HEAD)
+
+    def compute(parts: Any) -> torch.Tensor:
+        body, head = parts
+        return torch.from_numpy(projected(states_of_page(folder, body, text, page), head))
+
+    return expected(torch.nn.ModuleList([model, _HEAD]), compute)
 
 
 @both

@@ -18,6 +18,7 @@ from tests.models.classic.cases import CANINE, FUNNEL, MOBILEBERT
 from tests.models.families.checkpoint import Case, encoder, own_layers_encoder, states, write
 from tests.models.families.config_changes import Change, all_changes, apply
 from tests.models.families.every import EVERY
+from tests.models.families.exact import Expected, expected
 
 ROWS = [torch.arange(7, 19), torch.arange(5, 35)]  # no text is longer than the least limit
 OWN_ENCODERS = [CANINE, FUNNEL, MOBILEBERT]
@@ -47,8 +48,7 @@ class Checkpoint:
         tensors = load_file(self.folder / "model.safetensors")
         return last_states @ tensors[PROJECTION].T if PROJECTION in tensors else last_states
 
-    @torch.inference_mode()
-    def theirs(self, whole: bool = False) -> Tensor | None:
+    def theirs(self, whole: bool = False) -> Expected | None:
         """Compute transformers' last states; None if it cannot.
 
         whole: None, too, if the model needs other tensors than the checkpoint's.
@@ -59,12 +59,17 @@ class Checkpoint:
                 self.folder, attn_implementation="eager", output_loading_info=True
             )
             body: Any = getattr(model.train(False), "base_model", model)
-            outputs = [body(input_ids=row[None], return_dict=True) for row in ROWS]
+            states = expected(body, _last_states)
         except Exception:  # the library raises no narrower exception
             return None
         if whole and any(problems.values()):
             return None
-        return torch.cat([each.last_hidden_state[0] for each in outputs])
+        return states
+
+
+def _last_states(model: Any) -> Tensor:
+    outputs = [model(input_ids=row[None], return_dict=True) for row in ROWS]
+    return torch.cat([each.last_hidden_state[0] for each in outputs])
 
 
 @pytest.fixture(autouse=True)
@@ -76,10 +81,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def equal(actual: Tensor, expected: Tensor) -> bool:
-    """Whether two tensors are equal to 1e-4 of the largest value."""
-    atol = 1e-4 * float(expected.abs().max())
-    return actual.shape == expected.shape and torch.allclose(actual, expected, atol=atol, rtol=0)
+def equal(actual: Tensor, exact: Expected) -> bool:
+    """Whether a tensor is as close to exact values as the roundings of float32 allow."""
+    if actual.shape != exact.values.shape:
+        return False
+    return torch.allclose(actual.double(), exact.values, atol=exact.tolerance, rtol=0)
 
 
 def assert_refused_rightly(checkpoint: Checkpoint, change: Change, error: ModelError) -> None:
@@ -120,14 +126,16 @@ def rounds(changes: Iterable[Change]) -> list[list[Change]]:
     return [[*each.values()] for each in lists]
 
 
-def find_effect(checkpoint: Checkpoint, changes: Sequence[Change], usual: Tensor) -> Change | None:
+def find_effect(
+    checkpoint: Checkpoint, changes: Sequence[Change], usual: Expected
+) -> Change | None:
     """Return one of the changes that changes transformers' states; None if none does.
 
     A change that transformers refuses has no effect, and is searched for to try the others.
     """
     checkpoint.put(*changes)
     theirs = checkpoint.theirs()
-    if theirs is not None and equal(theirs, usual):
+    if theirs is not None and equal(theirs.values, usual):
         return None
     if len(changes) == 1:
         return None if theirs is None else changes[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from embedwell_models import families
@@ -24,11 +25,13 @@ from tests.models.families.checkpoint import (
     assert_close,
     attentions,
     encoder,
+    exact_means,
     reference,
     states,
     texts,
     write,
 )
+from tests.models.families.exact import expected_list
 from tests.models.families.files import (
     assert_refused,
     assert_same_weights,
@@ -89,13 +92,15 @@ def text_model(model: Any) -> Any:
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write_model(case, tmp_path), texts(99)
-    ours, expected = encoder(tmp_path), reference(model, rows)
-    for layer in range(5):
-        for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            assert_close(mine, theirs[layer][0])
-    projection = text_model(model).embedding_projection.weight.detach()
-    for mine, theirs in zip(states(ours, rows, 5), expected, strict=True):
-        assert_close(F.linear(mine, projection), theirs[5][0])
+    ours, projection = encoder(tmp_path), text_model(model).embedding_projection.weight.detach()
+
+    def by_layer(either: Any) -> list[Tensor]:
+        found = reference(either, rows)
+        return [torch.cat([each[layer][0] for each in found]) for layer in range(6)]
+
+    for layer, theirs in enumerate(expected_list(model, by_layer)):
+        mine = torch.cat(states(ours, rows, layer))
+        assert_close(F.linear(mine, projection) if layer == 5 else mine, theirs)
 
 
 @cases
@@ -116,7 +121,7 @@ def test_a_text_has_the_mean_of_its_projected_states(case: Case, tmp_path: Path)
     write_tokenizer(tmp_path)
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
-    expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+    expected = exact_means(model, rows)
     vectors = embedder.embed(TEXTS)
     assert_close(torch.from_numpy(vectors), expected)
     for text, vector in zip(TEXTS, vectors, strict=True):
@@ -286,10 +291,10 @@ def test_the_compiled_encoder_is_faithful_in_every_precision(tmp_path: Path) -> 
     for dtype in precisions():
         embedder = Embedder.load(tmp_path, device="cpu", dtype=dtype)
         rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
-        expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+        expected = exact_means(model, rows)
         vectors = torch.from_numpy(embedder.embed(TEXTS))
         if dtype == "float32":
             assert_close(vectors, expected)
-        assert float(F.cosine_similarity(vectors, expected).min()) >= LEAST[dtype]
+        assert float(F.cosine_similarity(vectors, expected.values).min()) >= LEAST[dtype]
         for text, vector in zip(TEXTS, vectors, strict=True):
             assert np.array_equal(embedder.embed([text])[0], vector)

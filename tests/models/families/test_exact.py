@@ -1,0 +1,37 @@
+"""Tests of the exact values that the tests of families compare with."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.models.families.checkpoint import assert_close
+from tests.models.families.exact import FLOOR, Expected, expected
+
+
+class Norm(torch.nn.Linear):
+    """A layer that computes a part of itself in float32, as the norms of transformers do."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        states = super().forward(values.to(self.weight.dtype))
+        parts = [states.float(), states.to(torch.float32), torch.ones(1)]
+        assert len({part.dtype for part in parts}) == 1
+        return (parts[0] - parts[1].mean()).to(states.dtype) * parts[2]
+
+
+def test_a_model_that_asks_for_float32_computes_in_float64() -> None:
+    layer, values = Norm(3, 4), torch.randn(2, 3)
+    found = expected(layer, lambda either: either(values))
+    right = values.double() @ layer.weight.double().T + layer.bias.double()
+    torch.testing.assert_close(found.values, right - right.mean(), rtol=1e-12, atol=1e-12)
+    assert 0 < found.error < 1e-5
+    assert layer.weight.dtype == torch.get_default_dtype() == torch.float32
+
+
+def test_a_difference_may_be_a_multiple_of_the_error_of_the_reference() -> None:
+    values = torch.tensor([1.0, -2.0], dtype=torch.float64)
+    assert Expected(values, 0.0).tolerance == FLOOR * 2
+    shaky = Expected(values, 1e-3)
+    assert_close(values.float() + 4e-3, shaky)
+    for exact, difference in ((shaky, 1e-2), (Expected(values, 1e-9), 1e-4)):
+        with pytest.raises(AssertionError):
+            assert_close(values.float() + difference, exact)
