@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu image check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -86,6 +86,17 @@ test-compilers: .venv/dev      ## the kernels compiled for other processors and 
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 	$(BIN)/pytest -m compiler tests/models/test_clang.py
 
+# In float32, torch's kernels for other processors round differently; so does a single thread.
+OTHER_KERNELS := "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell" \
+	"ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1"
+ROUNDING_TESTS ?= tests/models/families tests/models/classic \
+	-k "equals_transformers or whole_model or kernels_alone or attended or mean_of or of_the_code"
+
+test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
+	@set -e; for kernels in $(OTHER_KERNELS); do \
+		echo "$$kernels"; env $$kernels $(BIN)/pytest $(PARALLEL) --full $(ROUNDING_TESTS); \
+	done
+
 test-triton: .venv/dev         ## the kernels for GPUs, in Triton's interpreter
 	TRITON_INTERPRET=1 $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
 
@@ -131,6 +142,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(MAKE) test-triton
 	$(MAKE) test-without-torch
 	$(MAKE) test-isa
+	$(MAKE) test-roundings
 	$(MAKE) attacks
 	$(MAKE) image
 	$(MAKE) docs
