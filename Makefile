@@ -49,10 +49,10 @@ PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 # Those of servers wait for half of their time.
 WAITING ?= -n 4 --dist loadfile --max-worker-restart 0
 
-test: .venv/test               ## set up, fetch the model, run the quick tests
+test: .venv/test               ## set up, fetch the model, run the tests of what breaks most often
 	$(CHECK_KERNELS)
 	$(BIN)/embedwell pull
-	$(BIN)/pytest $(PARALLEL) $(TESTS)
+	$(BIN)/pytest $(PARALLEL) --quick $(TESTS)
 
 # In parts: the processes of each begin small, and all of them stay below 8 GB of memory.
 test-all: .venv/dev            ## all tests, also those that take long or need many packages

@@ -1,12 +1,13 @@
 """Allowed imports between packages, and the modules that a process loads."""
 
 import ast
+import functools
 import json
 import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,15 @@ REGISTRIES = {  # name modules of the rest, by strings
 }
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the syntax tree of a file."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported_modules(path: Path) -> Iterator[str]:
     """The modules that a file imports, each with the imported name."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -57,7 +64,7 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 def imported_packages(path: Path) -> Iterator[str]:
     """The top-level packages that a file imports, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -66,7 +73,7 @@ def imported_packages(path: Path) -> Iterator[str]:
 
 def strings(path: Path) -> Iterator[str]:
     """The strings of a file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -79,8 +86,14 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])
 
 
-@pytest.mark.parametrize("path", MODELS, ids=relative_path)
-def test_models_does_not_import_the_service(path: Path) -> None:
+def violations(
+    paths: Iterable[Path], find: Callable[[Path], Iterable[object]]
+) -> dict[str, list[object]]:
+    """What a rule finds wrong in each file; nothing for files that keep it."""
+    return {relative_path(path): found for path in paths if (found := [*find(path)])}
+
+
+def test_models_does_not_import_the_service() -> None:
     forbidden = {
         "embedwell",
         "embedwell_client",
@@ -90,11 +103,10 @@ def test_models_does_not_import_the_service(path: Path) -> None:
         "asyncio",
         "pydantic",
     }
-    assert not forbidden & set(imported_packages(path))
+    assert not violations(MODELS, lambda path: forbidden & {*imported_packages(path)})
 
 
-@pytest.mark.parametrize("path", [*MODELS, *SERVICE], ids=relative_path)
-def test_packages_import_only_from_those_before_them(path: Path) -> None:
+def imports_from_later_packages(path: Path) -> Iterator[str]:
     _, root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
         return
@@ -102,7 +114,12 @@ def test_packages_import_only_from_those_before_them(path: Path) -> None:
     allowed = order[: order.index(package) + 1]
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
-        assert top != root or inner in allowed or inner.startswith("__"), module
+        if not (top != root or inner in allowed or inner.startswith("__")):
+            yield module
+
+
+def test_packages_import_only_from_those_before_them() -> None:
+    assert not violations([*MODELS, *SERVICE], imports_from_later_packages)
 
 
 def modules_of_rest(names: Iterable[str]) -> list[str]:
@@ -112,11 +129,10 @@ def modules_of_rest(names: Iterable[str]) -> list[str]:
 OF_CORE = [path for path in [*MODELS, *SERVICE] if not modules_of_rest([module_name(path)])]
 
 
-@pytest.mark.parametrize("path", OF_CORE, ids=relative_path)
-def test_the_core_imports_nothing_of_the_rest(path: Path) -> None:
-    assert not modules_of_rest(imported_modules(path))
-    if relative_path(path) not in REGISTRIES:
-        assert not modules_of_rest(strings(path))
+def test_the_core_imports_nothing_of_the_rest() -> None:
+    assert not violations(OF_CORE, lambda path: modules_of_rest(imported_modules(path)))
+    others = [path for path in OF_CORE if relative_path(path) not in REGISTRIES]
+    assert not violations(others, lambda path: modules_of_rest(strings(path)))
 
 
 @pytest.mark.parametrize("path", sorted(REGISTRIES))
@@ -136,39 +152,49 @@ def test_starting_the_server_loads_nothing_of_the_rest() -> None:
     assert process.returncode == 0, process.stderr
 
 
-@pytest.mark.parametrize("path", BEFORE_ROUTES, ids=relative_path)
-def test_only_routes_and_errors_name_routes(path: Path) -> None:
-    assert not [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
+def test_only_routes_and_errors_name_routes() -> None:
+    def find(path: Path) -> list[str]:
+        return [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
+
+    assert not violations(BEFORE_ROUTES, find)
 
 
-@pytest.mark.parametrize("path", CLIENT, ids=relative_path)
-def test_the_client_needs_httpx_and_numpy_alone(path: Path) -> None:
-    others = {*imported_packages(path)} - sys.stdlib_module_names
-    allowed = {"embedwell_client", "httpx", "numpy"}
+def test_the_client_needs_httpx_and_numpy_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "embedwell_client", "httpx", "numpy"}
     # A progress bar is shown on request, where tqdm is installed. hatch_build.py is not packaged.
     more = {"clients": {"tqdm"}, "hatch_build": {"hatchling"}}
-    assert others <= allowed | more.get(path.stem, set())
+
+    def find(path: Path) -> set[str]:
+        return {*imported_packages(path)} - allowed - more.get(path.stem, set())
+
+    assert not violations(CLIENT, find)
 
 
-@pytest.mark.parametrize("path", TESTS, ids=relative_path)
-def test_no_test_module_imports_another(path: Path) -> None:
-    others = [module for module in imported_modules(path) if module.startswith("tests.")]
-    assert not [module for module in others if ".test_" in module]
+def test_no_test_module_imports_another() -> None:
+    def find(path: Path) -> list[str]:
+        others = [module for module in imported_modules(path) if module.startswith("tests.")]
+        return [module for module in others if ".test_" in module]
+
+    assert not violations(TESTS, find)
 
 
-@pytest.mark.parametrize("path", SERVICE, ids=relative_path)
-def test_uvicorn_is_used_by_its_public_parts_alone(path: Path) -> None:
-    tree = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    imported = [name for name in imported_modules(path) if name.split(".")[0] == "uvicorn"]
-    used = {
-        node.attr
-        for node in tree
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "uvicorn"
-    }
-    bases = [base for node in tree if isinstance(node, ast.ClassDef) for base in node.bases]
-    assert set(imported) <= {"uvicorn"} and used <= {"Server", "Config"}
-    assert not [base for base in bases if "uvicorn" in ast.unparse(base)]
-    assert not imported or path.parent.name == "protocol"
+def uses_of_uvicorn(path: Path) -> Iterator[str]:
+    """Imports, attributes and bases of uvicorn that a file should not have."""
+    for name in imported_modules(path):
+        if name.split(".")[0] == "uvicorn" and (
+            name != "uvicorn" or path.parent.name != "protocol"
+        ):
+            yield name
+    for node in nodes(path):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "uvicorn":
+            if node.attr not in {"Server", "Config"}:
+                yield node.attr
+        elif isinstance(node, ast.ClassDef):
+            yield from (name for name in map(ast.unparse, node.bases) if "uvicorn" in name)
+
+
+def test_uvicorn_is_used_by_its_public_parts_alone() -> None:
+    assert not violations(SERVICE, uses_of_uvicorn)
 
 
 WITHOUT_TORCH = [
@@ -176,9 +202,8 @@ WITHOUT_TORCH = [
 ]
 
 
-@pytest.mark.parametrize("path", WITHOUT_TORCH, ids=relative_path)
-def test_only_the_packages_on_torch_import_it(path: Path) -> None:
-    assert "torch" not in set(imported_packages(path))
+def test_only_the_packages_on_torch_import_it() -> None:
+    assert not violations(WITHOUT_TORCH, lambda path: {*imported_packages(path)} & {"torch"})
 
 
 @pytest.mark.needs("opentelemetry.exporter")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import quick_selection
 from tests.tiers import imports
 
 TEST = """
@@ -18,6 +19,9 @@ def test_long() -> None: ...
 @pytest.mark.parametrize("case", range(5))
 @pytest.mark.full(after=2)
 def test_each(case: int) -> None: ...
+
+@pytest.mark.parametrize("case", range(3))
+def test_unmarked(case: int) -> None: ...
 
 def test_quick() -> None: ...
 """
@@ -52,10 +56,11 @@ def run(folder: Path, *options: str) -> str:
 @pytest.mark.parametrize(
     ("options", "summary", "skipped"),
     [
-        ((), "3 passed, 4 deselected", 4),
-        (("-n", "2"), "3 passed", 4),
-        (("-k", "long or quick"), "1 passed, 6 deselected", 1),
-        (("--full",), "7 passed", 0),
+        ((), "6 passed, 4 deselected", 4),
+        (("-n", "2"), "6 passed", 4),
+        (("-k", "long or quick"), "1 passed, 9 deselected", 1),
+        (("--full",), "10 passed", 0),
+        (("--quick",), "5 passed, 5 deselected", 5),
     ],
 )
 @pytest.mark.full
@@ -82,6 +87,17 @@ def test_tests_whose_packages_are_missing_are_not_collected(
     assert "`make check` has more: 1 tests and 2 files" in output
     output = run(tmp_path, *options, "-p", "tests.programs", "--need-all")
     assert "1 error" in output and "has more" not in output
+
+
+def test_what_make_test_leaves_out_are_files_of_tests() -> None:
+    folder = Path(__file__).parent
+    for patterns in quick_selection.LEFT_OUT.values():
+        for pattern in patterns:
+            assert any(path.suffix == ".py" for path in folder.glob(pattern)), pattern
+    assert quick_selection.is_left_out(folder / "models/families/test_xmod.py")
+    assert quick_selection.is_left_out(folder / "service/bulk/ray/test_actors.py")
+    assert not quick_selection.is_left_out(folder / "models/families/test_bert.py")
+    assert not quick_selection.is_left_out(Path(__file__))
 
 
 def test_the_packages_of_a_helper_are_those_of_the_test() -> None:

@@ -1,8 +1,9 @@
 """Two tiers of tests: `make test` runs quick ones with few packages, `make check` all.
 
-The mark `full` is for tests that are slow or redundant, which only `--full` runs. The mark `needs`
-names packages that a test uses in another process. Packages that a test file imports, itself or
-by way of this project's modules, are found by its imports.
+`--quick`, which `make test` gives, runs the first cases of each test, and not the files that
+`quick_selection` lists. The mark `full` is for tests that are slow or redundant, which only
+`--full` runs. The mark `needs` names packages that a test uses in another process. Packages that a
+test file imports, itself or by way of this project's modules, are found by its imports.
 """
 
 import ast
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import quick_selection
 
 ROOT = Path(__file__).parent.parent
 ROOTS = {  # the folders of the project's own packages
@@ -29,6 +32,7 @@ _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collect
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
+    parser.addoption("--quick", action="store_true", help="run what breaks most often, for minutes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,8 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Ignore test files that import packages which are not installed, but not with --need-all.
 
-    So is a folder of tests whose conftest.py imports one.
+    So is a folder of tests whose conftest.py imports one; with --quick, files that it leaves out.
     """
+    is_test = collection_path.is_file() and collection_path.match("test_*.py")
+    if config.option.quick and is_test and quick_selection.is_left_out(collection_path):
+        config.stash[SKIPPED]["files"] += 1
+        return True
     if config.getoption("need_all", False):
         return None
     is_folder = collection_path.is_dir()
@@ -117,7 +125,8 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Deselect tests marked `full` or `needs`; of those marked `full(after=n)` keep n cases."""
-    long = set() if config.option.full else _long_tests(items)
+    cases = quick_selection.CASES if config.option.quick else sys.maxsize
+    long = set() if config.option.full else _long_tests(items, cases)
     if not config.getoption("need_all", False):
         long |= {item for item in items if _lacks_packages(item)}
     yield  # other options deselect tests here, which are not counted
@@ -133,14 +142,15 @@ def _lacks_packages(item: pytest.Item) -> bool:
     return not all(map(_is_installed, packages))
 
 
-def _long_tests(items: list[pytest.Item]) -> set[pytest.Item]:
+def _long_tests(items: list[pytest.Item], cases: int) -> set[pytest.Item]:
     cases_seen: Counter[str] = Counter()
     long: set[pytest.Item] = set()
     for item in items:
         mark = item.get_closest_marker("full")
         name = item.nodeid.split("[")[0]
         cases_seen[name] += 1
-        if mark is not None and cases_seen[name] > mark.kwargs.get("after", 0):
+        most = cases if mark is None else mark.kwargs.get("after", 0)
+        if cases_seen[name] > most:
             long.add(item)
     return long
 
@@ -162,7 +172,13 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how many tests there are beside those that ran."""
+    """Say how many tests there are beside those that ran, and of what."""
     skipped = config.stash[SKIPPED]
     if more := [f"{skipped[kind]} {kind}" for kind in ("tests", "files") if skipped[kind]]:
-        terminalreporter.write_line(f"`make check` has more: {' and '.join(more)}")
+        line = f"`make check` has more: {' and '.join(more)}"
+        if config.option.quick:
+            line = (
+                "Tested: the common families, tokenizers, kernels, the server and its routes. "
+                f"{line}, which test more cases, and {', '.join(quick_selection.LEFT_OUT)}"
+            )
+        terminalreporter.write_line(line)

@@ -1,7 +1,7 @@
 """Tests of the pipeline, with an engine that fails on one text."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -173,6 +173,26 @@ def test_outputs_computed_in_parts_keep_the_order_of_the_texts(
     assert len({job.size_class for job in engine.jobs}) == bool(count)
     assert (context.queue_us, context.compute_us) == ((5, 7) if count else (0, 0))
     assert admission.queued_tokens == 0
+
+
+class TimedEngine(SparseEngine):
+    """Computes each part in a queue time and a compute time of its own."""
+
+    times = {0: (9, 7), 16: (5, 3), 32: (6, 30), 48: (20, 1)}  # noqa: RUF012 - not changed
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        queue_us, compute_us = self.times[int(job.texts_ids[0][0])]
+        result = await super().submit(job, timeout)
+        return replace(result, queue_us=queue_us, compute_us=compute_us)
+
+
+def test_the_time_of_parts_is_from_the_first_start_to_the_last_end(
+    reader: RequestTokenizer,
+) -> None:
+    context = RequestContext("a")
+    pipeline, _ = sparse_pipeline(reader, TimedEngine())
+    asyncio.run(pipeline.compute_in_parts(context, rows_from(60), [SPARSE], first_index))
+    assert (context.queue_us, context.compute_us) == (5, 31)
 
 
 def test_a_response_that_became_too_large_is_not_computed_further(reader: RequestTokenizer) -> None:

@@ -1,0 +1,88 @@
+"""What `make test` leaves to `make check`: files that cover little for their seconds."""
+
+import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+CASES = 2  # of each test that has several
+
+LEFT_OUT = {  # subjects, with patterns of their files
+    "images and pages": (
+        *("models/images/*", "models/loading/test_image_embedder.py"),
+        *("models/families/test_col*", "models/families/test_*_vl*", "models/families/test_clip*"),
+        *(
+            f"models/families/test_{name}.py"
+            for name in ["biqwen2_5", "jina_clip", "jina_v4", "nomic_vision", "siglip2", "t5gemma2"]
+        ),
+        *("service/test_*images*.py", "service/test_pages.py", "service/test_multimodal*"),
+    ),
+    "rare families": tuple(
+        f"models/families/test_{name}.py"
+        for name in [
+            "batches",
+            "big_bird",
+            "bloom",
+            "config_keys",
+            "cost_wise_gemma",
+            "embedding_gemma2",
+            "esm",
+            "gpt_neo",
+            "gpt_neox",
+            "gptj",
+            "jina_bert",
+            "jina_v5",
+            "lfm2",
+            "longformer",
+            "luke",
+            "m2m_100",
+            "minicpm",
+            "mpt",
+            "neobert",
+            "nomic_experts",
+            "nvembed",
+            "phi3",
+            "qwen3_5",
+            "roformer",
+            "xlnet",
+            "xmod",
+        ]
+    ),
+    "other formats of files": (
+        *("models/gguf/*", "models/checkpoint/onnx_export/*", "models/checkpoint/quantized/*"),
+        *("models/convert/*", "models/compress/*", "models/classic/*", "models/training/*"),
+        *("models/hub/test_huggingface.py", "models/hub/test_sources.py"),
+    ),
+    "commands other than serve": (
+        *("service/bulk/*", "service/tools/*", "service/cli/test_without_torch.py"),
+        *("service/test_*page.py", "service/batches/test_service.py"),
+    ),
+    "the playground": ("service/playground/*",),
+    "several processes and kinds of models": (
+        *("service/launch/test_lifecycle.py", "service/launch/test_workers.py"),
+        *(
+            f"service/test_{name}.py"
+            for name in [
+                "contract",
+                "devices",
+                "every_kind_of_model",
+                "families",
+                "hostile",
+                "older_encoders",
+                "segmented_tokenizers",
+                "sentence_models",
+                "tasks",
+                "tracing",
+            ]
+        ),
+        *("service/routes/test_rerank_*.py", "service/routes/test_words.py"),
+    ),
+    "clients, deployment and benchmarks": ("benchmarks/*", "clients/*", "deploy/*", "examples/*"),
+}
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether `make test` leaves a file of tests to `make check`."""
+    if not path.is_relative_to(ROOT):
+        return False
+    name = path.relative_to(ROOT).as_posix()
+    return any(fnmatch.fnmatch(name, each) for patterns in LEFT_OUT.values() for each in patterns)
