@@ -74,6 +74,10 @@ class Dispatcher:
     def dim(self) -> int:
         return int(self.description["dimension"])
 
+    @property
+    def min_texts(self) -> int:
+        return self.max_texts
+
     def begin(self, texts: Sequence[str], advance: Advance) -> "DispatchedTexts":
         """Wait until the workers have all of the texts. Raises BulkError."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)

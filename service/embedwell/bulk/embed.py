@@ -192,6 +192,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
     from embedwell.bulk import BulkError, embed_file
+    from embedwell.bulk.progress import count
 
     if len(sources) > 1:
         raise click.UsageError(
@@ -201,7 +202,7 @@ def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any])
         _check_lines(name, output)
     try:
         with _open(sources[0] if sources else "-") as source, replacing(output) as file:
-            lines = embed_file.count(source)
+            lines = embed_file.count_lines(source)
             with _encoder(flags) as encoder, writing(output):
                 if encoder.description.get("output"):
                     raise BulkError(
@@ -209,10 +210,18 @@ def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any])
                         "--output with / for a folder"
                     )
                 writer = embed_file.WRITERS[output.suffix](file, encoder.dim)
-                embed_file.embed_lines(encoder, source, lines, writer.write)
+                embedded = embed_file.embed_lines(encoder, source, lines, writer.write)
                 writer.close()
     except BulkError as error:
         raise click.ClickException(str(error)) from None
+    except (SystemExit, KeyboardInterrupt):
+        click.echo(
+            f"\nStopped. {output} is not written, and no vectors are kept. A folder keeps them: "
+            f"embed into it with -o {output.with_suffix('')}/, and continue with --resume.",
+            err=True,
+        )
+        raise
+    click.echo(f"{count(embedded, 'text')} embedded into {output}", err=True)
 
 
 def _check_lines(source: str, output: Path) -> None:
@@ -247,7 +256,7 @@ def _embed_folder(
 ) -> None:
     require("pyarrow", "fsspec")
     from embedwell.bulk import BulkError
-    from embedwell.bulk.progress import EmbedProgress
+    from embedwell.bulk.progress import EmbedProgress, count
     from embedwell.bulk.run import run
 
     if folder_flags["shard"] and not flags["servers"] and _settings(flags).dtype == "auto":
@@ -255,7 +264,8 @@ def _embed_folder(
             "--shard needs --dtype, because each machine might choose a different one"
         )
     job = _job(sources, output, folder_flags)
-    kind = "images" if job.columns.text is None else "inputs" if job.columns.image else "texts"
+    kind = "image" if job.columns.text is None else "input" if job.columns.image else "text"
+    progress = EmbedProgress(sys.stderr, kind)
     with ExitStack() as stack:
         try:
             counts = run(
@@ -265,11 +275,18 @@ def _embed_folder(
                     if job.columns.image
                     else stack.enter_context(_encoder(flags, precision))
                 ),
-                EmbedProgress(sys.stderr, kind),
+                progress,
             )
         except BulkError as error:
             raise click.ClickException(str(error)) from None
-    click.echo(f"{counts['embedded']:,} {kind} embedded, {counts['errors']:,} rows left out")
+        except (SystemExit, KeyboardInterrupt):
+            if not progress.begun:
+                click.echo(f"Stopped before the first {kind} was embedded.", err=True)
+            raise
+    left_out = f"{count(counts['errors'], 'row')} left out"
+    where = f": see {output.rstrip('/')}/_errors-*.jsonl" if counts["errors"] else ""
+    embedded = f"{count(counts['embedded'], kind)} embedded into {output}"
+    click.echo(f"{embedded}, {left_out}{where}")
 
 
 def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":

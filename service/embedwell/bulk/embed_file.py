@@ -31,7 +31,7 @@ def read(source: BinaryIO) -> Iterator[str]:
             ) from None
 
 
-def count(source: BinaryIO) -> int | None:
+def count_lines(source: BinaryIO) -> int | None:
     """Count the lines of a file, and check each line; None for a pipe. Raises ClickException."""
     if not source.seekable():
         return None
@@ -45,8 +45,8 @@ def embed_lines(
     source: BinaryIO,
     lines: int | None,
     write: Callable[[list[str], Floats], Any],
-) -> None:
-    """Embed lines, and write them with their vectors (n, dim), a window at a time.
+) -> int:
+    """Embed lines, and write them with their vectors (n, dim), a window at a time: their number.
 
     Raises BulkError, and ClickException for a line without a vector.
 
@@ -64,6 +64,7 @@ def embed_lines(
         write(texts, encoded.dense)
         window.end()
     progress.end()
+    return done
 
 
 class JsonlWriter:

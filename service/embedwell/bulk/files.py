@@ -155,6 +155,11 @@ class OutputFolder:
                 content: bytes = stream.read()
             return content
 
+    def delete(self, name: str) -> None:
+        """Delete a file. Raises BulkError."""
+        with _errors(f"{self.address}/{name}"):
+            self.files.delete_file(f"{self.path}/{name}")
+
     def sizes(self) -> dict[str, int]:
         """Return the size of each file in bytes, by name. Raises BulkError."""
         with _errors(self.address):

@@ -26,7 +26,14 @@ from embedwell.bulk.columns import (
     read_inputs,
 )
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
-from embedwell.bulk.text_encoder import Encoded, TextEncoder, TokenVectors, Vectors, Window
+from embedwell.bulk.text_encoder import (
+    Encoded,
+    Finished,
+    TextEncoder,
+    TokenVectors,
+    Vectors,
+    Window,
+)
 
 PARQUET, NPY = "parquet", "npy"
 _LIST = ".list.element"  # in the path of a column
@@ -100,7 +107,7 @@ class EmbeddedPart:
                 vectors = vectors.rows
             files[f"part-{number}.npy"] = _npy(vectors)
         else:
-            rows = rows.append_column(EMBEDDING, _vector_column(vectors))
+            rows = rows.append_column(EMBEDDING, vector_column(vectors))
         files[f"part-{number}.parquet"] = _parquet(rows)
         return files
 
@@ -121,24 +128,28 @@ class PartEmbedding:
     progress: WindowProgress
 
     @classmethod
-    def begin(
-        cls, part: Part, columns: Columns, encoder: TextEncoder, progress: EmbedProgress
+    def of(
+        cls, part: Part, columns: Columns, progress: EmbedProgress, finished: Finished | None
     ) -> "PartEmbedding":
-        """Like TextEncoder.begin. Raises BulkError."""
+        """Read the texts of a part. finished: results of an earlier run."""
         reasons = _reasons(part.rows, columns.id)
         texts = [index for index, reason in enumerate(reasons) if reason is None]
         indices = pa.array(texts, pa.int64())
         inputs = read_inputs(
             input_columns(part.rows).take(indices), part.rows[FILE].take(indices), columns
         )
-        progress.begin(part.before)
-        window_progress = WindowProgress(progress, len(texts), part.before, part.after)
-        window = Window.begin(encoder, inputs, window_progress.advance)
+        window = Window.of(inputs, finished)
+        window_progress = WindowProgress(progress, window.texts_left, part.before, part.after)
         return cls(part, columns, texts, reasons, window, window_progress)
+
+    def begin(self, encoder: TextEncoder) -> None:
+        """Like TextEncoder.begin. Raises BulkError."""
+        self.progress.progress.begin(self.part.before)
+        self.window.begin(encoder, self.progress.advance)
 
     def done(self) -> bool:
         """Whether `encoded` would not wait."""
-        return self.window.pending.done()
+        return self.window.done()
 
     def encoded(self) -> Encoded:
         """Wait for the vectors. Raises BulkError."""
@@ -201,11 +212,11 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-def _vector_column(vectors: Vectors) -> pa.Array:
+def vector_column(vectors: Vectors) -> pa.Array:
     """Convert vectors to lists of a fixed size, and vectors of tokens to lists of these."""
     if isinstance(vectors, TokenVectors):
         offsets = np.concatenate([[0], np.cumsum(vectors.lengths)])
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _vector_column(vectors.rows))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), vector_column(vectors.rows))
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
 
 

@@ -13,17 +13,21 @@ class EmbedProgress:
     """Counts texts from the first computed one, so that a resumed run shows its own rate.
 
     stream: None for no output.
-    unit: what is counted, in the plural.
+    unit: what is counted, in the singular.
     clock: returns seconds.
     """
 
     stream: TextIO | None
-    unit: str = "texts"
+    unit: str = "text"
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     _start: tuple[float, float] | None = field(default=None, init=False)
     _texts: int = field(default=0, init=False)
     _done: float = field(default=0.0, init=False)
     _printed: float = field(default=0.0, init=False)
+
+    @property
+    def begun(self) -> bool:
+        return self._start is not None
 
     def begin(self, done: float) -> None:
         """Start the clock at the first call.
@@ -54,6 +58,13 @@ class EmbedProgress:
             self._print(self.stream, 1.0)
             if self.stream.isatty():
                 self.stream.write("\n")
+
+    def interrupt(self, message: str) -> None:
+        """Print a message below the last line."""
+        if self.stream is not None:
+            end = "\n" if self.stream.isatty() and self._start is not None else ""
+            self.stream.write(f"{end}{message}\n")
+            self.stream.flush()
 
     def _print(self, stream: TextIO, done: float | None) -> None:
         start, done_before = self._start or (0.0, 0.0)
@@ -92,17 +103,23 @@ class WindowProgress:
         return self.before + (self.after - self.before) * self._computed / self.texts
 
 
+def count(number: int, unit: str) -> str:
+    """Write a number of things. unit: the word for one, whose plural ends in s."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
 def progress_line(
-    texts: int, seconds: float, done: float | None, done_before: float, unit: str = "texts"
+    texts: int, seconds: float, done: float | None, done_before: float, unit: str = "text"
 ) -> str:
     """Describe the progress.
 
     done: share of the input.
     done_before: the share when the clock started.
-    unit: what is counted, in the plural.
+    unit: what is counted, in the singular.
     """
     rate = texts / seconds if seconds else 0.0
-    line = f"{texts:,} {unit}, {rate:,.0f} {unit}/s"
+    shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    line = f"{count(texts, unit)}, {shown} {unit}s/s"
     if done is None:
         return line
     if not done_before < done < 1:

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from embedwell.bulk import BulkError, unfinished
 from embedwell.bulk.columns import Columns
 from embedwell.bulk.files import OutputFolder, find_inputs
 from embedwell.bulk.manifest import Manifest, describe_inputs, read_manifest
-from embedwell.bulk.parts import PARQUET, PartEmbedding, cut_into_parts
-from embedwell.bulk.progress import EmbedProgress
+from embedwell.bulk.parts import PARQUET, Part, PartEmbedding, cut_into_parts
+from embedwell.bulk.progress import EmbedProgress, count
 from embedwell.bulk.source import Source
-from embedwell.bulk.text_encoder import Encoded, TextEncoder
+from embedwell.bulk.text_encoder import Encoded, TextEncoder, join
 from embedwell_models.output_names import MULTI
 
 PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
@@ -62,7 +63,11 @@ Load = Callable[[str | None], TextEncoder]
 
 
 def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
-    """Embed the input, and return the counts of the manifest. Raises BulkError.
+    """Embed the input, and return the counts of the manifest.
+
+    At an exception, also that of a signal, the results of unfinished parts are kept.
+
+    Raises BulkError.
 
     load: called after all other checks, with the precision of a run that is resumed.
     """
@@ -88,15 +93,77 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     parts = cut_into_parts(source.batches(), part_rows)
     complete = frozenset(manifest.parts)
     needed = (part for part in parts if job.shard.has(part.index) and part.index not in complete)
-    embeddings = (PartEmbedding.begin(part, job.columns, encoder, progress) for part in needed)
-
-    def write(embedding: PartEmbedding, encoded: Encoded) -> None:
-        part = embedding.embedded(encoded)
-        manifest.complete_part(folder, part.index, part.counts, part.files(job.format))
-
-    write_behind(embeddings, write)
+    begun = _BegunParts(job, folder, manifest, encoder, progress)
+    try:
+        write_behind(map(begun.begin, needed), begun.complete)
+    except BaseException:
+        if kept := begun.keep():
+            progress.interrupt(kept)
+        raise
     progress.end()
     return manifest.write(folder, complete=True)
+
+
+class _BegunParts:
+    """The parts that are begun and not yet written; see unfinished.py for their files."""
+
+    def __init__(
+        self,
+        job: BulkJob,
+        folder: OutputFolder,
+        manifest: Manifest,
+        encoder: TextEncoder,
+        progress: EmbedProgress,
+    ) -> None:
+        self._job, self._folder, self._manifest = job, folder, manifest
+        self._encoder, self._progress = encoder, progress
+        self._files = {name for name in folder.sizes() if name.startswith("_unfinished-")}
+        self._parts: dict[int, PartEmbedding] = {}
+
+    def begin(self, part: Part) -> PartEmbedding:
+        """Begin to embed a part, with the results of an earlier run. Raises BulkError."""
+        finished = None
+        if unfinished.file_name(part.index) in self._files:
+            finished = unfinished.read(self._folder, part.index, self._manifest.identity)
+        embedding = PartEmbedding.of(part, self._job.columns, self._progress, finished)
+        self._parts[part.index] = embedding
+        embedding.begin(self._encoder)
+        return embedding
+
+    def complete(self, embedding: PartEmbedding, encoded: Encoded) -> None:
+        """Write a part that is embedded. Raises BulkError."""
+        part = embedding.embedded(encoded)
+        files = part.files(self._job.format)
+        self._manifest.complete_part(self._folder, part.index, part.counts, files)
+        del self._parts[part.index]
+        if (name := unfinished.file_name(part.index)) in self._files:
+            self._folder.delete(name)
+
+    def keep(self) -> str:
+        """Write the results that there are, and say what a resumed run does not compute again.
+
+        Returns "" if there is nothing.
+        """
+        texts, problem = 0, ""
+        for index, embedding in self._parts.items():
+            results = [each for each in embedding.window.results() if each.rows]
+            try:
+                if results:
+                    unfinished.write(self._folder, index, join(results), self._manifest.identity)
+            except BulkError as error:
+                problem = f" Texts of unfinished parts are lost: {error}"
+            else:
+                texts += sum(len(each.rows) for each in results)
+        parts = self._manifest.parts
+        rows = sum(part["rows"] for part in parts.values())
+        kept = [f"{count(len(parts), 'part')} with {count(rows, 'row')}"] * bool(parts)
+        kept += [f"{count(texts, self._progress.unit)} of unfinished parts"] * bool(texts)
+        if not kept:
+            return problem
+        return (
+            f"Stopped. {self._folder.address} has {' and '.join(kept)}. To continue, run the same "
+            f"command with --resume.{problem}"
+        )
 
 
 class Embedding(Protocol):

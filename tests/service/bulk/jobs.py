@@ -33,8 +33,9 @@ def run_job(
 ) -> dict[str, int]:
     """Run a job: -> its counts."""
     columns = options.pop("columns", Columns(id="id"))
+    progress = EmbedProgress(options.pop("stream", io.StringIO()))
     job = BulkJob([str(inputs)], str(output), columns, **options)
-    return dict(run(job, lambda _: encoder, EmbedProgress(io.StringIO())))
+    return dict(run(job, lambda _: encoder, progress))
 
 
 def read_output(output: Path) -> pa.Table:

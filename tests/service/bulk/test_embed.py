@@ -40,11 +40,23 @@ def test_a_table_is_embedded_into_a_folder(model: Path, loaded: Embedder, tmp_pa
     path, out = write_parquet(tmp_path / "in.parquet", 40), tmp_path / "out"
     options = ("--model", str(model), "--dtype", "float32", "--id", "id", "--keep", "tags")
     output = run(str(path), "-o", str(out), *options, "--part-rows", "30", "--prompt", "a ")
-    assert "40 texts embedded, 0 rows left out" in output and "texts/s, 100.0%" in output
+    assert f"40 texts embedded into {out}, 0 rows left out\n" in output
+    assert "texts/s, 100.0%" in output
     table = pq.read_table(out)
     assert table.column_names == ["id", "tags", "embedding"]
     expected = loaded.embed(prose(40), prompt="a ")
     np.testing.assert_array_equal(vectors_of(table), expected)
+
+
+def test_the_last_line_counts_one_row_and_names_the_errors(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
+    source, out = str(tmp_path / "in.jsonl"), f"{tmp_path}/out/"
+    output = run(source, "-o", out, "--model", str(model), "--dtype", "float32")
+    last = f"1 text embedded into {out}, 1 row left out: see {out}_errors-*.jsonl"
+    assert output.splitlines()[-1] == last
+    file = tmp_path / "out.npy"
+    output = run("-o", str(file), "--model", str(model), "--dtype", "float32", stdin="a\n")
+    assert output.splitlines()[-1] == f"1 text embedded into {file}"
 
 
 def test_a_run_of_several_machines_is_resumed(model: Path, tmp_path: Path) -> None:
@@ -205,18 +217,24 @@ def command(model: Path, source: Path, output: Path) -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("part", [1, 9])
-def test_a_killed_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
-    part: int, tiny_bert: Folder, tmp_path: Path
+@pytest.mark.parametrize(
+    ("part", "number"), [(1, signal.SIGKILL), (9, signal.SIGKILL), (3, signal.SIGINT)]
+)
+def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
+    part: int, number: signal.Signals, tiny_bert: Folder, tmp_path: Path
 ) -> None:
     model, path, out = tiny_bert(), write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
     last = out / f"part-{COUNT // PART_ROWS - 1:06}.parquet"
-    with subprocess.Popen(command(model, path, out), stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command(model, path, out), stderr=subprocess.PIPE, text=True) as process:
         while not (out / f"part-{part:06}.parquet").exists():
             assert process.poll() is None
             time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL and not last.exists()
+        process.send_signal(number)
+        _, log = process.communicate(timeout=60)
+    assert not last.exists()
+    if number == signal.SIGINT:
+        assert process.returncode == 128 + number
+        assert f"Stopped. {out} has " in log and log.endswith("command with --resume.\n")
     subprocess.run(command(model, path, out), check=True)
     subprocess.run(command(model, path, tmp_path / "undisturbed"), check=True)
     assert last.exists() and contents(out) == contents(tmp_path / "undisturbed")

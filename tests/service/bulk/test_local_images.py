@@ -194,7 +194,7 @@ def test_the_command_embeds_images_and_resumes(
     common = [str(path), "-o", f"{out}/", "--model", str(clip_folder), "--image", "image"]
     common += ["--part-rows", "2", "--resume"]
     output = run(*common, "--dtype", "float32")
-    assert "5 images embedded, 0 rows left out" in output
+    assert f"5 images embedded into {out}/, 0 rows left out" in output
     assert "5 images, " in output and "images/s, 100.0%" in output
     np.testing.assert_array_equal(vectors_of(read_output(out)), expected)
     before = {path.name: path.read_bytes() for path in out.iterdir()}

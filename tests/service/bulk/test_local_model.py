@@ -119,5 +119,5 @@ def test_the_command_writes_a_folder_and_refuses_a_file(folder: Path, tmp_path: 
         assert refused.exit_code == 1 and "with / for a folder" in refused.output
         assert not (tmp_path / name).exists()
     written = CliRunner().invoke(main, [*command, "-o", str(tmp_path / "out")])
-    assert written.exit_code == 0 and "1 texts embedded" in written.output
+    assert written.exit_code == 0 and "1 text embedded" in written.output
     assert read_output(tmp_path / "out").num_rows == 1

@@ -23,6 +23,7 @@ def test_a_line_has_the_rate_the_share_and_the_time_left() -> None:
     assert progress_line(3000, 2, 0.25, 0) == "3,000 texts, 1,500 texts/s, 25.0%, 0 min 6 s left"
     assert progress_line(10, 10_000, 0.5, 0).endswith("2 h 46 min left")
     assert progress_line(3000, 2, None, 0) == "3,000 texts, 1,500 texts/s"
+    assert progress_line(1, 4, None, 0, "image") == "1 image, 0.25 images/s"
 
 
 def test_the_rate_of_a_resumed_run_is_that_of_its_own_texts() -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,9 @@ class Stopped(Exception):
 
 
 class StoppingModel:
-    """A model that stops the run after a number of parts."""
+    """A model that stops the run after a number of parts, whose texts it embeds at once."""
+
+    min_texts = 1000
 
     def __init__(self, model: LocalModel, parts: int) -> None:
         self._model, self._parts = model, parts
@@ -150,6 +153,64 @@ def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(
     run_job(counting, path, out, format=format, part_rows=30, resume=True)
     assert counting.windows == 4 - stopped_after
     assert contents(out) == contents(tmp_path / "undisturbed")
+
+
+class InterruptedModel(StoppingModel):
+    """A model to which a signal comes after two groups of texts, the first of which has ten."""
+
+    min_texts = 10
+
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
+        if not self._parts:
+            raise SystemExit(130)
+        self._parts -= 1
+        return self._model.begin(texts, advance)
+
+
+class RecordingModel(CountingModel):
+    """A model that records the texts that it embeds."""
+
+    def __init__(self, model: LocalModel) -> None:
+        super().__init__(model, 0)
+        self.texts: list[str] = []
+
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
+        self.texts += texts
+        return super().begin(texts, advance)
+
+
+def test_the_texts_of_an_interrupted_part_are_not_computed_again(
+    small: LocalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 100), tmp_path / "out"
+    run_job(small, path, tmp_path / "undisturbed", part_rows=60)
+    with pytest.raises(SystemExit):
+        run_job(InterruptedModel(small, 1), path, out, part_rows=60, stream=sys.stderr)
+    kept = f"Stopped. {out} has 10 texts of unfinished parts. "
+    assert capsys.readouterr().err == f"{kept}To continue, run the same command with --resume.\n"
+    assert {*contents(out)} == {"_manifest.json", "_unfinished-000000.arrow"}
+    recording = RecordingModel(small)
+    run_job(recording, path, out, part_rows=60, resume=True)
+    distinct = [{*prose(100)[:60]}, {*prose(100)[60:]}]
+    assert len(recording.texts) == sum(map(len, distinct)) - 10
+    assert contents(out) == contents(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("change", ["another run", "damaged"])
+def test_results_of_another_run_are_computed_again(
+    small: LocalModel, change: str, tmp_path: Path
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 60), tmp_path / "out"
+    with pytest.raises(SystemExit):
+        run_job(InterruptedModel(small, 1), path, out)
+    (out / "_manifest.json").unlink()
+    if change == "damaged":
+        (out / "_unfinished-000000.arrow").write_bytes(b"ARROW1")
+    prompted = LocalModel(small.embedder, "small", "a " if change == "another run" else None)
+    recording = RecordingModel(prompted)
+    run_job(recording, path, out)
+    assert {*recording.texts} == {*prose(60)}
+    assert {*contents(out)} == {"_manifest.json", "part-000000.parquet"}
 
 
 def test_a_part_that_is_missing_or_short_is_written_again(

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 
 from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.text_encoder import Advance, Pending, TokenVectors, embed_window
+from embedwell.bulk.text_encoder import (
+    Advance,
+    Finished,
+    Pending,
+    TokenVectors,
+    Window,
+    embed_window,
+)
 from embedwell_models.vectors import Floats
 
 
 class Lengths:
     """An encoder whose vectors are the lengths of texts; it rejects texts that end with '!'."""
 
-    dim = 1
+    dim = min_texts = 1
     description: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
@@ -40,6 +47,21 @@ def test_each_distinct_text_is_computed_once_and_short_ones_first() -> None:
 def test_every_copy_of_a_rejected_text_is_rejected() -> None:
     encoded = embed_window(Lengths(), ["no!", "yes", "no!"], lambda _: None)
     assert encoded.rejected == {0: "loud", 2: "loud"}
+
+
+def test_results_are_kept_as_far_as_they_are_there_and_not_computed_again() -> None:
+    texts = ["!", "bb", "ccc", "bb"]
+    window, encoder = (
+        Window.of(texts, Finished([2, 0], np.array([[3], [0]]), {1: "loud"})),
+        Lengths(),
+    )
+    assert window.texts_left == 2
+    window.begin(encoder, lambda _: None)
+    assert encoder.computed == ["bb"]
+    assert [result.rows for result in window.results()] == [[2, 0], [1]]
+    encoded = window.result()
+    assert encoded.dense.tolist() == [[0], [2], [3], [2]] and encoded.rejected == {0: "loud"}
+    assert encoded.computed == 3
 
 
 def test_a_window_without_texts_has_no_vectors() -> None:
