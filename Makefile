@@ -120,7 +120,8 @@ kernels: .venv/runtime         ## compile the kernels again, as after installing
 	$(PIP) --no-deps -e .
 	$(CHECK_KERNELS)
 
-attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills and hangs
+# DAMAGED_FILES=5000 DAMAGED_FILES_SEED=2 damages more copies of the model folders, with other dice.
+attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills, damaged files
 	$(BIN)/embedwell pull
 	$(BIN)/pytest -n 2 --dist loadfile -rP -m attack tests/attacks
 

@@ -98,6 +98,8 @@ class ModelDescription:
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # Caused by a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files are inconsistent: {error!r}") from error
+        except OSError as error:  # such as a name of more characters than the system allows
+            raise ModelError(f"{path}: a file cannot be read: {error}") from None
 
     @classmethod
     def _read(
@@ -221,7 +223,10 @@ class ModelDescription:
         return projection.width if projection else self.dim
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
-        """Load the tokenizer with the model's options; log a warning for ids outside the table."""
+        """Load the tokenizer with the model's options.
+
+        Logs a warning for added tokens outside the table, and raises ModelError for words there.
+        """
         sentence = self.sentence
         tokenizer = Tokenizer(
             self.encoder,
@@ -238,6 +243,11 @@ class ModelDescription:
         if sentence.padded and tokenizer.special_id("pad") is None:
             raise ModelError(f"{self.encoder}: the tokenizer has no pad_token to pad texts")
         last = self.spec.config.vocab_size - 1
+        if tokenizer.word_count > last + 1:
+            raise ModelError(
+                f"{self.encoder}: the tokenizer has {tokenizer.word_count} words, the table "
+                f"{last + 1}: they are of two models; fetch both again"
+            )
         if tokenizer.max_id > last:
             log.warning(
                 "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "

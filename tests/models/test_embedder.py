@@ -396,10 +396,6 @@ def test_a_layer_that_the_model_does_not_have_is_refused(embedder: Embedder, lay
 def test_a_reference_sentence_with_a_token_that_the_table_lacks_is_left_out(
     tiny_bert: Folder,
 ) -> None:
-    lowest = precisions()[-1]
     folder = with_token(tiny_bert(), "gene")
-    loaded = Embedder.load(folder, device="cpu", dtype=lowest)
+    loaded = Embedder.load(folder, device="cpu", dtype=precisions()[-1])
     assert loaded.trials[-1].cosine > 0.99
-    for dtype in {"float32", lowest}:
-        with pytest.raises(ModelError, match="the tokenizer's ids do not fit a table of 5"):
-            Embedder.load(tiny_bert(vocab_size=5), device="cpu", dtype=dtype)

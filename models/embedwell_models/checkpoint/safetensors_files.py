@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.table import Array, QuantizedMatrix, Stored
+from embedwell_models.tables.table import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.vectors import Floats
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -98,7 +98,8 @@ def weight_files(folder: Path) -> list[Path]:
         return [single]
     index = JsonConfig.optional(folder / INDEX)
     if "weight_map" not in index:
-        return sorted(folder.glob("model-*-of-*.safetensors")) or _onnx_files(folder)
+        listed = folder.glob("model-*-of-*.safetensors")
+        return sorted(filter(Path.is_file, listed)) or _onnx_files(folder)
     shards = sorted({*index.get("weight_map", {}).values()})
     missing = [name for name in shards if Path(name).name != name or not (folder / name).is_file()]
     if missing:
@@ -113,7 +114,8 @@ def _onnx_files(folder: Path) -> list[Path]:
     places = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
     exports = [path for path in places if path.is_file()]
     if not exports:
-        exports = [path for place in places for path in place.parent.glob("*.onnx")]
+        listed = [path for place in places for path in place.parent.glob("*.onnx")]
+        exports = [path for path in listed if path.is_file()]
         exports = exports if len(exports) == 1 else []
     return exports[:1]
 
@@ -310,17 +312,20 @@ def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError
 def to_finite_float32(folder: Path, name: str, tensor: StoredTensor) -> Floats:
     """Convert a checkpoint's tensor to float32.
 
-    Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
+    Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN, infinity and
+    numbers of at least TOO_LARGE.
     """
     if not tensor.is_float:
         raise ModelError(f"{folder}: {name} {tensor.refusal}")
     array = tensor.to_float32()
-    # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
-    if array.size and not np.isfinite([array.min(), array.max()]).all():
+    if not is_finite(array):
         raise not_finite(folder, name)
     return array
 
 
 def not_finite(folder: Path, name: str) -> ModelError:
-    """Return the error of a tensor with NaN or infinity."""
-    return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
+    """Return the error of a tensor with NaN, infinity or a number of at least TOO_LARGE."""
+    return ModelError(
+        f"{folder}: {name} has NaN or infinity, or a number beyond {TOO_LARGE:.0e}; fetch the "
+        "model again"
+    )

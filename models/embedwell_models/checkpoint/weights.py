@@ -29,6 +29,8 @@ Weights = Mapping[str, Floats]
 """Arrays of a checkpoint by our names."""
 
 _HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
+# Mask of the exponent, and the least one that is refused: infinity, and TOO_LARGE in bfloat16.
+_EXPONENTS = ((0x7C00, 0x7C00), (0x7F80, 127 + 40 << 7))
 _OTHER = "the weights and config.json are of two models: fetch both again"
 _WITHOUT_NAME = "an export may have them without a name: give the original model"
 _BLOCK = 1 << 18  # numbers that stay in a cache while they are checked
@@ -185,9 +187,9 @@ def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) ->
         return tensor.to_float32() if computed else tensor.array
     if computed or tensor.array.dtype not in _HALF or tensor.array.ndim < 2:
         return to_finite_float32(folder, name, tensor)
-    bits, exponent = tensor.array.view("<u2").ravel(), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
+    bits, (mask, too_large) = tensor.array.view("<u2").ravel(), _EXPONENTS[tensor.dtype == "BF16"]
     for start in range(0, len(bits), _BLOCK):
-        if ((bits[start : start + _BLOCK] & exponent) == exponent).any():
+        if ((bits[start : start + _BLOCK] & mask) >= too_large).any():
             raise not_finite(folder, name)
     return tensor.array
 

@@ -1,6 +1,8 @@
 """Validated access to the JSON files of a model folder."""
 
 import json
+import math
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,11 @@ class _Kind:
     fits: Callable[[Any], bool]
 
 
+def _is_number(value: Any) -> bool:
+    # json reads NaN and Infinity, too.
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
 _MAX_COUNT, _MAX_SIZE = 1 << 12, 1 << 27
 # Far more layers or heads, and far wider or longer tables, than any model has. Values of layers
 # are listed before the checkpoint is read, so a higher number would take the memory.
@@ -30,9 +37,9 @@ def _whole(most: int) -> _Kind:
 
 
 _SIZE, _COUNT = _whole(_MAX_SIZE), _whole(_MAX_COUNT)
-_LIMIT = _Kind("a number from 0 on", lambda value: type(value) in (int, float) and value >= 0)
-_NUMBER = _Kind("a number", lambda value: type(value) in (int, float))
-_POSITIVE = _Kind("a number above 0", lambda value: type(value) in (int, float) and value > 0)
+_LIMIT = _Kind("a number from 0 on", lambda value: _is_number(value) and value >= 0)
+_NUMBER = _Kind("a number", _is_number)
+_POSITIVE = _Kind("a number above 0", lambda value: _is_number(value) and value > 0)
 _FLAG = _Kind("true or false", lambda value: value in (True, False))
 _STRING = _Kind("a string", lambda value: isinstance(value, str))
 _OBJECT = _Kind("an object", lambda value: isinstance(value, dict))
@@ -84,7 +91,7 @@ _KEYS: Mapping[_Kind, str] = {
     "scale_depth scale_emb query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier "
     "adapter_reduction_factor",
     _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save languages "
-    "task_names",
+    "task_names model_input_names",
     _INDICES: "full_attn_idxs cutoff_layers block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",
@@ -137,7 +144,7 @@ class JsonConfig:
     @classmethod
     def optional(cls, path: Path) -> "JsonConfig":
         """Read a file; a missing file has no options."""
-        return cls(path, None if path.exists() else {})
+        return cls(path, None if os.path.lexists(path) else {})
 
     def __contains__(self, key: str) -> bool:
         self._read.add(self._prefix + key)
@@ -244,11 +251,9 @@ class JsonConfig:
 def read_json(path: Path) -> Any:
     """Parse a JSON file; raises ModelError if it is missing or cannot be read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(other_files.read(path).decode())
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: {_not_a_model(path.parent)}") from None
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         problem = other_files.json_problem(path) or f"is not valid JSON: {error}"
         raise ModelError(f"{path} {problem}") from None

@@ -4,6 +4,7 @@ Each description continues a sentence that begins with a path.
 """
 
 import hashlib
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +32,52 @@ _FORMATS = {
     ".tflite": "TensorFlow Lite",
     ".xml": "OpenVINO",
 }
+MAX_SIZE = 1 << 28
+"""Most bytes of a file without weights: more than any vocabulary has."""
+
 _FOLDERS = ("*", "onnx/*", "openvino/*", "gguf/*")
 _PARTS = ("config.json", "modules.json")
+
+
+def read(path: Path) -> bytes:
+    """Return the content of a file without weights, as far as `check_readable` allows.
+
+    Raises FileNotFoundError for a missing file, and ModelError.
+    """
+    check_readable(path)
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_SIZE)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def check_readable(path: Path) -> None:
+    """Raise ModelError for anything but a regular file of at most MAX_SIZE bytes.
+
+    A device may have no end, and the first byte of a pipe may never come. Raises FileNotFoundError
+    for a missing file.
+    """
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            missing = f"a link to {path.readlink()}, which is missing"
+            raise ModelError(f"{path} is {missing}: fetch the model again") from None
+        raise
+    except OSError as error:  # such as a link that leads to itself
+        raise _unreadable(path, error) from None
+    if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+        raise ModelError(f"{path} is a device, a pipe or a socket: put the model's file there")
+    if state.st_size > MAX_SIZE:
+        raise ModelError(
+            f"{path} has {state.st_size >> 20} MB, and at most {MAX_SIZE >> 20} MB are read: fetch "
+            "the model again"
+        )
+
+
+def _unreadable(path: Path, error: OSError) -> ModelError:
+    return ModelError(f"{path} cannot be read: {error.strerror}")
 
 
 def is_pointer(path: Path) -> bool:

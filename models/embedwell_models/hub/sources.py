@@ -129,8 +129,8 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
 
 def _names_other_config(folder: Path) -> bool:
     try:
-        return b'"hf_model_name_or_path"' in (folder / "config.json").read_bytes()
-    except OSError:
+        return b'"hf_model_name_or_path"' in other_files.read(folder / "config.json")
+    except (OSError, ModelError):  # named when the file is parsed
         return False
 
 
@@ -193,7 +193,8 @@ def _gguf_file(path: Path) -> Path | None:
     """
     if path.is_file():
         return path if path.suffix.lower() == other_files.GGUF else None
-    files = sorted(path.glob(f"*{other_files.GGUF}")) if path.is_dir() else []
+    listed = sorted(path.glob(f"*{other_files.GGUF}")) if path.is_dir() else []
+    files = [file for file in listed if file.is_file()]
     if not files or any(any(path.glob(pattern)) for pattern in ("*.safetensors", "*.bin")):
         return None
     if len(files) > 1:

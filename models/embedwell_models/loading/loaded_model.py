@@ -105,9 +105,9 @@ class LoadedModel:
         calibration = Calibration(sentences.calibrate, input_magnitudes)
         inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes(cuda_graphs)
         factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
-        if trials is None:  # else an earlier load has checked the tokenizer
-            sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
+        if trials is None:  # else an earlier load has checked the model
+            sentences.check(choice.encoder)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         release_gpu_cache()  # of the precisions that were not chosen
         library.release_scratch()

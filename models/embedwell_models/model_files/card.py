@@ -3,6 +3,7 @@
 The smaller dimensions that a model was trained for (Matryoshka) are in its config.json.
 """
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def has_modules(folder: Path) -> bool:
 
     Without it, sentence-transformers reads neither the card nor the options of the encoder.
     """
-    return (folder / "modules.json").exists()
+    return os.path.lexists(folder / "modules.json")
 
 
 def read_card(folder: Path) -> JsonConfig:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_v4
@@ -223,7 +224,7 @@ def _templates(folder: Path) -> dict[str, _Source]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return other_files.read(path).decode()
     except (OSError, UnicodeError) as error:
         raise ModelError(f"{path}: the chat template cannot be read: {error}") from None
 

@@ -99,7 +99,7 @@ def read_entries(folder: Path, route: str = DOCUMENT) -> tuple[ModuleEntry, ...]
     Raises ModelError for an unsupported module or order of modules.
     """
     path = folder / "modules.json"
-    entries = _routed(folder, _listed(path), route) if path.exists() else _implied(folder)
+    entries = _routed(folder, _listed(path), route) if has_modules(folder) else _implied(folder)
     kinds = [entry.kind for entry in entries]
     if kinds == ["Transformer", LOGIT_SCORE]:
         return entries
@@ -125,7 +125,7 @@ def by_own_code(folder: Path, encoder: ModuleEntry) -> bool:
 def read_query_weights(folder: Path) -> ModuleEntry | None:
     """Read the only module for queries of a sparse model without an encoder for them, or None."""
     path = folder / "modules.json"
-    listed = _listed(path) if path.exists() else ()
+    listed = _listed(path) if has_modules(folder) else ()
     if [entry.kind for entry in listed] != [ROUTER]:
         return None
     query = _routed(folder, listed, QUERY)
@@ -142,7 +142,7 @@ def read_tasks(folder: Path) -> tuple[str, ...]:
     The first one is that of a text without a task. Raises ModelError.
     """
     path = folder / "modules.json"
-    listed = _listed(path) if path.exists() else ()
+    listed = _listed(path) if has_modules(folder) else ()
     routers = [read_routes(folder / entry.path) for entry in listed if entry.kind == ROUTER]
     defaults = [routes.default for routes in routers if routes.differ]
     if not defaults or read_query_weights(folder) is not None:

@@ -125,9 +125,19 @@ class ReferenceSentenceEmbedder:
         """Return the unit vectors that an encoder computes for the judged texts: (B, dim)."""
         return self._vectors(encoder, self._judged)
 
-    def check(self) -> None:
-        """Raise ModelError if no sentence has token ids of the table alone."""
-        _ = self._rows
+    def check(self, encoder: Encoder) -> None:
+        """Raise ModelError if an encoder computes no finite vector for a short sentence.
+
+        Weights that were damaged may be finite while their products are not. Raises ModelError also
+        if no sentence has token ids of the table alone.
+        """
+        with np.errstate(all="ignore"):
+            vectors = self._vectors(encoder, Batch.of(self._rows[:1]))
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                "the vector of a sentence is not finite: the weights or config.json are damaged; "
+                "fetch the model again"
+            )
 
     def calibrate(self, encoder: Encoder) -> None:
         """Run ordinary sentences and an empty text through an encoder that observes its inputs.

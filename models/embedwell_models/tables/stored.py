@@ -16,12 +16,14 @@ from embedwell_models.tables.compressed import (
 )
 from embedwell_models.tables.table import (
     BLOCK,
+    TOO_LARGE,
     Array,
     PlainTable,
     ScaledTable,
     SharedRows,
     Table,
     blocks,
+    is_finite,
     to_float32,
 )
 from embedwell_models.vectors import Floats
@@ -159,7 +161,7 @@ def _required(parts: Mapping[str, Array], name: str) -> Array:
 
 
 def _check_finite(name: str, values: Array) -> None:
-    # Minimum and maximum are NaN if any value is NaN.
-    for block in blocks(PlainTable(values)):
-        if block.size and not np.isfinite([block.min(), block.max()]).all():
-            raise ModelError(f"{name} has NaN or infinity; fetch the model again")
+    if not all(map(is_finite, blocks(PlainTable(values)))):
+        raise ModelError(
+            f"{name} has NaN or infinity, or a number beyond {TOO_LARGE:.0e}; fetch the model again"
+        )

@@ -16,6 +16,8 @@ from embedwell_models.vectors import Floats
 Array = npt.NDArray[Any]
 Chosen = slice | npt.NDArray[np.int64]
 """The rows to read."""
+TOO_LARGE = 2.0**40
+"""Least number that only a damaged file has: products of such numbers exceed float32."""
 BLOCK = 1 << 14
 """Number of rows that are in memory at once when all are read."""
 
@@ -92,6 +94,12 @@ def to_float32(values: Array) -> Floats:
         values = (values.astype("<u4") << 16).view("<f4")
     floats: Floats = values.astype(np.float32, copy=False)
     return floats
+
+
+def is_finite(numbers: Floats) -> bool:
+    """Whether no number is NaN, infinity or TOO_LARGE."""
+    # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
+    return not numbers.size or bool(numbers.min() > -TOO_LARGE and numbers.max() < TOO_LARGE)
 
 
 def blocks(table: Rows) -> Iterator[Floats]:

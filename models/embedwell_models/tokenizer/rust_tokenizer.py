@@ -58,9 +58,14 @@ def without_panic(error: BaseException) -> BaseException:
 
 @contextmanager
 def panics_as_model_errors(folder: Path) -> Iterator[None]:
-    """Raise ModelError for a panic while the tokenizer of a folder is loaded."""
+    """Raise ModelError for a panic while the tokenizer of a folder is loaded.
+
+    Also for an error that a value causes whose type was not checked before its use.
+    """
     try:
         yield
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise ModelError(f"{folder}: its tokenizer's files are inconsistent: {error!r}") from error
     except BaseException as error:
         panic = without_panic(error)
         if isinstance(panic, TokenizerPanicError):

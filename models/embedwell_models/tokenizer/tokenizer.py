@@ -9,6 +9,8 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
+from tokenizers import Tokenizer as RustTokenizer
+
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors, unknown_id
@@ -224,6 +226,12 @@ class Tokenizer:
         """Tokenizer of a table of word vectors; None for other models."""
         rust: object = self._rust
         return rust if isinstance(rust, WordTokenizer) else None
+
+    @property
+    def word_count(self) -> int:
+        """Number of tokens of tokenizer.json without the added ones; 0 for other tokenizers."""
+        rust: object = self._rust
+        return rust.get_vocab_size(False) if isinstance(rust, RustTokenizer) else 0
 
     def in_vocabulary(self, id: int) -> bool:
         """Whether a token is in the vocabulary; unknown words and their n-grams are not."""

@@ -17,7 +17,7 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.table import Array, Chosen, QuantizedMatrix
+from embedwell_models.tables.table import Array, Chosen, QuantizedMatrix, is_finite
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
@@ -127,9 +127,8 @@ class LayerMatrix(QuantizedMatrix):
         return decoded
 
     def is_finite(self) -> bool:
-        """Whether no number is NaN or infinity."""
-        numbers = self.to_float32()
-        return not numbers.size or bool(np.isfinite([numbers.min(), numbers.max()]).all())
+        """Whether no number is NaN, infinity or TOO_LARGE."""
+        return is_finite(self.to_float32())
 
 
 def scheme(folder: Path) -> Scheme | None:

@@ -1,5 +1,6 @@
 """Special and added tokens in the JSON files beside tokenizer.json."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def by_role(folder: Path) -> dict[str, str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_object(path) if path.exists() else {}
+    return read_object(path) if os.path.lexists(path) else {}
 
 
 def _special_tokens(options: Mapping[str, Any]) -> dict[str, AddedToken]:

@@ -149,7 +149,9 @@ def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
 
 
 def _from_file(folder: Path) -> Tokenizer:
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    path = folder / "tokenizer.json"
+    other_files.check_readable(path)
+    return Tokenizer.from_file(str(path))
 
 
 def _special(folder: Path, reader: Reader | None) -> dict[str, str]:

@@ -109,4 +109,5 @@ _OVERRIDES: Mapping[str, Override] = {
 def _custom_class(auto_map: Any) -> str:
     # Older files list the slow and the fast class without keys.
     names = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
-    return next((name.rpartition(".")[2] for name in names or () if name), "")
+    listed = names if isinstance(names, list) else [names]
+    return next((name.rpartition(".")[2] for name in listed if isinstance(name, str)), "")
