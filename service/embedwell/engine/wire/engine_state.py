@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from enum import IntEnum
 from math import ceil
 
+from embedwell.engine.wire.processor_time import running_seconds
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 
 _FIRST_LOAD_SECONDS = 5.0  # assumed for a model that has not been loaded yet
@@ -83,9 +84,13 @@ class ModelState:
 class EngineProgress:
     """Reports the start and end of each batch; not thread-safe."""
 
-    def __init__(self, counters: SharedCounters | None = None) -> None:
-        """counters: those of the engine's row; private ones by default."""
+    def __init__(self, counters: SharedCounters | None = None, pid: int = 0) -> None:
+        """counters: those of the engine's row; private ones by default.
+
+        pid: the engine's process id; 0 if it is not a process of its own.
+        """
         self._row = (counters or SharedCounters.private()).row
+        self._row[CounterSlot.ENGINE_PID] = pid
         self._row[_EXPECTED] = 0.0  # the previous engine may have died in a batch
         self._running: dict[Hashable, float] = {}
 
@@ -111,12 +116,19 @@ class Liveness:
     """Decides whether an engine hangs: jobs wait, but no batch starts or ends for too long.
 
     The limits grow with the expected duration of the longest running batch. Time is counted in
-    checks, so that time in which this process was suspended does not count.
+    checks, so that time in which this process was suspended does not count. Nor does time in which
+    the engine waits for a processor that other programs use: it is slow, but it does not hang.
     """
 
-    def __init__(self, counters: SharedCounters) -> None:
-        self._counters = counters
+    def __init__(
+        self,
+        counters: SharedCounters,
+        running_seconds: Callable[[int], float | None] = running_seconds,
+    ) -> None:
+        """running_seconds: see embedwell.engine.wire.processor_time."""
+        self._counters, self._running_seconds = counters, running_seconds
         self._batches, self._seconds_without_progress = -1.0, 0.0
+        self._computed: float | None = None  # processor time of the engine at the last check
 
     def check(self, waiting: bool) -> None:
         """Compare with the last check; call once a second.
@@ -126,9 +138,18 @@ class Liveness:
         batches = self._counters.total(CounterSlot.ENGINE_BATCHES)
         progressed = batches != self._batches or not waiting
         self._batches = batches
-        self._seconds_without_progress += _CHECK_INTERVAL
         if progressed:
-            self._seconds_without_progress = 0.0
+            self._seconds_without_progress, self._computed = 0.0, None
+        else:
+            self._seconds_without_progress += self._seconds_given()
+
+    def _seconds_given(self) -> float:
+        """Return the seconds since the last check for which the engine could have run."""
+        before, pid = self._computed, int(self._counters.total(CounterSlot.ENGINE_PID))
+        self._computed = self._running_seconds(pid) if pid else None
+        if before is None or self._computed is None:
+            return _CHECK_INTERVAL
+        return min(max(self._computed - before, 0.0), _CHECK_INTERVAL)
 
     @property
     def unresponsive(self) -> bool:

@@ -19,6 +19,7 @@ class CounterSlot(IntEnum):
     ENGINE_EXPECTED_SECONDS = 3  # expected seconds of the longest running batch
     LAST_USED = 4  # time.monotonic, which all processes of a machine share
     WEIGHT_BYTES = 5  # bytes of the model's weights; each HTTP process writes the same
+    ENGINE_PID = 9
     # The rest is in the watcher's row, see embedwell.engine.wire.engine_state.
     MODEL_STATE = 6
     STATE_SINCE = 7  # time.monotonic

@@ -81,7 +81,7 @@ def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
     )
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
     linger = _LINGER_SECONDS * (available_cpus() > 1)
-    progress = EngineProgress(counters)
+    progress = EngineProgress(counters, os.getpid())
     loop = Loop(connections, embedder, sizing, choices.rate, linger=linger, progress=progress)
     return loop, choices
 

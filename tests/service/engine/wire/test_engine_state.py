@@ -87,3 +87,30 @@ def test_an_engine_does_not_inherit_the_batches_of_one_that_died() -> None:
     EngineProgress(counters).begin("long", 100.0)
     EngineProgress(counters)
     assert check(Liveness(counters), 12)[-1] == "hung"
+
+
+class FakeEngine:
+    """Processor time of an engine: None while it sleeps or is stopped."""
+
+    def __init__(self, *seconds: float | None) -> None:
+        self._seconds = iter(seconds)
+
+    def __call__(self, pid: int) -> float | None:
+        assert pid == 17
+        return next(self._seconds)
+
+
+def test_time_in_which_an_engine_waits_for_a_processor_does_not_count() -> None:
+    counters = SharedCounters.private()
+    EngineProgress(counters, pid=17)
+    starved = FakeEngine(*(number / 10 for number in range(42)), *range(5, 20))
+    liveness = Liveness(counters, starved)
+    assert set(check(liveness, 41)) == {"alive"}, "it had 4 seconds of 40"
+    assert check(liveness, 6)[-1] == "unresponsive", "it computes for too long"
+
+
+def test_the_time_of_an_engine_that_sleeps_or_is_stopped_counts() -> None:
+    counters = SharedCounters.private()
+    EngineProgress(counters, pid=17)
+    liveness = Liveness(counters, FakeEngine(0.0, *[None] * 12))
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
