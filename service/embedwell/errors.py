@@ -27,7 +27,8 @@ ServiceError
     ├── MalformedRequest 400     invalid_request
     ├── ReceiveTimeout 408       receive_timeout
     ├── HeadTooLarge 431         head_too_large
-    └── TooManyConnections 503   too_many_connections (with Retry-After)
+    ├── TooManyConnections 503   too_many_connections (with Retry-After)
+    └── UnknownHttpVersion 505   unsupported_http_version
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -195,6 +196,10 @@ class HeadTooLarge(ConnectionClosed):
 
 class TooManyConnections(ConnectionClosed):
     status, code = 503, "too_many_connections"
+
+
+class UnknownHttpVersion(ConnectionClosed):
+    status, code = 505, "unsupported_http_version"
 
 
 class TooLarge(ServiceError):

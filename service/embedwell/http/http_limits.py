@@ -1,15 +1,19 @@
 """Limits of an HTTP process: time of clients, size of bodies, memory, and number of connections."""
 
 import asyncio
+import resource
 import sys
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
 from embedwell.limits.memory_budget import MemoryBudget
 
+_HEALTH_CHECKS = 8  # connections that are kept for health checks
+_SPARE_DESCRIPTORS = 2 * _HEALTH_CHECKS  # for them, and for files
 _IDLE_SECONDS = 120.0  # longer than gateways and clients (90 s) keep idle connections
 
 
@@ -81,37 +85,77 @@ class LimitedConnection(Protocol):
     def waits_for_client(self) -> bool:
         """Whether a request is incomplete, or a response is not read."""
 
-    def abort(self) -> None:
+    def is_idle(self) -> bool:
+        """Whether the client may send its next request, and has not begun to."""
+
+    def make_room(self) -> None:
         """Close the connection immediately."""
 
 
+class Admission(Enum):
+    """Requests that a new connection may send."""
+
+    ALL = auto()
+    HEALTH_CHECKS = auto()
+    NONE = auto()
+
+
 class ConnectionLimit:
-    """The open connections, limited in number."""
+    """The open connections, limited in number, and a few more for health checks.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._connections = OrderedDict[LimitedConnection, None]()  # the most recently active last
+    So many descriptors are left to these few that health checks have some when others run out.
+    """
 
-    def admit(self, new: LimitedConnection) -> bool:
-        """Add a connection; at the limit, close the connection that waits for its client longest.
+    def __init__(self, limit: int, health_checks: int = _HEALTH_CHECKS) -> None:
+        """health_checks: connections beyond the limit that only send health checks."""
+        self._connections, self._health_checks = _Connections(limit), _Connections(health_checks)
 
-        Returns False if no connection waits, so that the new one exceeds the limit.
+    def admit(self, new: LimitedConnection, descriptor: int = 0) -> Admission:
+        """Add a connection; at the limit, close another one that has no request to finish.
+
+        That is the one that waits for its client longest, or else the one that is idle longest.
+        descriptor: that of the connection's socket, the lowest that was free.
         """
-        waiting = None
-        if len(self._connections) >= self._limit:
-            waiting = next((other for other in self._connections if other.waits_for_client()), None)
-            if waiting is None:
-                return False
-            self.remove(waiting)
-            waiting.abort()
-        self._connections[new] = None
-        return True
+        if self._connections.add(new, must_replace=descriptor >= _most_descriptors()):
+            return Admission.ALL
+        return Admission.HEALTH_CHECKS if self._health_checks.add(new) else Admission.NONE
 
     def note_activity(self, connection: LimitedConnection) -> None:
         """Record that the client has sent or received something."""
-        if connection in self._connections:
-            self._connections.move_to_end(connection)
+        for connections in (self._connections, self._health_checks):
+            connections.note_activity(connection)
 
     def remove(self, connection: LimitedConnection) -> None:
         """Remove a connection that is closed or was not admitted."""
-        self._connections.pop(connection, None)
+        for connections in (self._connections, self._health_checks):
+            connections.remove(connection)
+
+
+class _Connections:
+    """Connections up to a number, the most recently active last."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._open = limit, OrderedDict[LimitedConnection, None]()
+
+    def add(self, new: LimitedConnection, must_replace: bool = False) -> bool:
+        if must_replace or len(self._open) >= self._limit:
+            old = next((other for other in self._open if other.waits_for_client()), None)
+            old = old or next((other for other in self._open if other.is_idle()), None)
+            if old is None:
+                return False
+            self.remove(old)
+            old.make_room()
+        self._open[new] = None
+        return True
+
+    def note_activity(self, connection: LimitedConnection) -> None:
+        if connection in self._open:
+            self._open.move_to_end(connection)
+
+    def remove(self, connection: LimitedConnection) -> None:
+        self._open.pop(connection, None)
+
+
+def _most_descriptors() -> int:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit - _SPARE_DESCRIPTORS

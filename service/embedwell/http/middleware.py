@@ -43,10 +43,11 @@ _SLASHES = re.compile("//+")
 
 log = logging.getLogger(__name__)
 
-_WITHOUT_KEY = {
-    *("/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"),
-    *("/.well-known/live", "/.well-known/ready"),
-}
+HEALTH_CHECKS = frozenset(
+    {"/", "/ping", "/live", "/ready", "/health", "/.well-known/live", "/.well-known/ready"}
+)
+"""Paths that say whether the server works."""
+_WITHOUT_KEY = HEALTH_CHECKS | {"/metrics", "/docs", "/openapi.json"}
 _PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
 
 

@@ -274,7 +274,11 @@ class Settings(BaseModel):
         ),
     )
     max_connections: PositiveInt = Field(
-        default=1024, description="Maximum connections of each HTTP process; above it 503."
+        default=1024,
+        description=(
+            "Maximum connections of each HTTP process. A further one replaces the connection that "
+            "is idle longest; if none is, it gets 503, except for health checks."
+        ),
     )
     receive_timeout: PositiveFloat = Field(
         default=30.0,

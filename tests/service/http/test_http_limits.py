@@ -1,9 +1,12 @@
 """Time limits of clients, and the number of connections."""
 
 import asyncio
+import resource
 from typing import Any
 
-from embedwell.http.http_limits import ConnectionLimit, Timeouts
+import pytest
+
+from embedwell.http.http_limits import Admission, ConnectionLimit, Timeouts
 
 
 class Deadline:
@@ -59,42 +62,66 @@ def test_beginning_again_does_not_extend_the_timeout() -> None:
 
 
 class FakeConnection:
-    """A connection that waits for its client, or does not."""
+    """A connection that is idle, waits for its client, or has a request that is served."""
 
-    def __init__(self, waits: bool = True) -> None:
-        self.waits, self.aborted = waits, False
+    def __init__(self, state: str = "waits") -> None:
+        self._state, self.closed = state, False
 
     def waits_for_client(self) -> bool:
-        return self.waits
+        return self._state == "waits"
 
-    def abort(self) -> None:
-        self.aborted = True
+    def is_idle(self) -> bool:
+        return self._state == "idle"
+
+    def make_room(self) -> None:
+        self.closed = True
+
+
+def admitted(limit: ConnectionLimit, *connections: FakeConnection) -> set[Admission]:
+    return {limit.admit(connection) for connection in connections}
 
 
 def test_below_the_limit_none_is_closed() -> None:
     limit, first = ConnectionLimit(2), FakeConnection()
-    assert limit.admit(first) and limit.admit(FakeConnection())
-    assert not first.aborted
+    assert admitted(limit, first, FakeConnection()) == {Admission.ALL}
+    assert not first.closed
 
 
-def test_the_one_without_activity_for_the_longest_is_closed() -> None:
-    limit, first, second = ConnectionLimit(2), FakeConnection(), FakeConnection()
-    assert limit.admit(first) and limit.admit(second)
+@pytest.mark.parametrize("state", ["waits", "idle"])
+def test_the_one_without_activity_for_the_longest_is_closed(state: str) -> None:
+    limit, first, second = ConnectionLimit(2), FakeConnection(state), FakeConnection(state)
+    assert admitted(limit, first, second) == {Admission.ALL}
     limit.note_activity(first)
-    assert limit.admit(FakeConnection())
-    assert second.aborted and not first.aborted
+    assert limit.admit(FakeConnection()) is Admission.ALL
+    assert second.closed and not first.closed
 
 
-def test_one_whose_client_waits_for_the_server_is_kept() -> None:
-    limit, working, slow = ConnectionLimit(2), FakeConnection(waits=False), FakeConnection()
-    assert limit.admit(working) and limit.admit(slow)
-    assert limit.admit(FakeConnection())
-    assert slow.aborted and not working.aborted
+@pytest.mark.parametrize("other", ["busy", "idle"])
+def test_one_whose_request_is_incomplete_is_closed_before_others(other: str) -> None:
+    limit, kept, slow = ConnectionLimit(2), FakeConnection(other), FakeConnection("waits")
+    assert admitted(limit, kept, slow, FakeConnection()) == {Admission.ALL}
+    assert slow.closed and not kept.closed
 
 
 def test_a_connection_that_was_refused_takes_no_place() -> None:
-    limit, working, refused = ConnectionLimit(1), FakeConnection(waits=False), FakeConnection()
-    assert limit.admit(working) and not limit.admit(refused)
+    limit, working, refused = ConnectionLimit(1, 0), FakeConnection("busy"), FakeConnection("busy")
+    assert [limit.admit(working), limit.admit(refused)] == [Admission.ALL, Admission.NONE]
     limit.note_activity(refused)
     limit.remove(working)
-    assert limit.admit(FakeConnection()) and not refused.aborted
+    assert limit.admit(FakeConnection()) is Admission.ALL and not refused.closed
+
+
+def test_a_few_more_may_send_health_checks_and_replace_each_other() -> None:
+    limit, check = ConnectionLimit(1, 1), FakeConnection("waits")
+    assert limit.admit(FakeConnection("busy")) is Admission.ALL
+    assert admitted(limit, check, FakeConnection("busy")) == {Admission.HEALTH_CHECKS}
+    assert check.closed
+    assert limit.admit(FakeConnection()) is Admission.NONE
+
+
+def test_a_connection_with_one_of_the_last_descriptors_replaces_another() -> None:
+    limit, last = ConnectionLimit(10), resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1
+    idle = FakeConnection("idle")
+    assert admitted(limit, idle) == {Admission.ALL}
+    assert limit.admit(FakeConnection("busy"), last) is Admission.ALL and idle.closed
+    assert limit.admit(FakeConnection("busy"), last) is Admission.HEALTH_CHECKS

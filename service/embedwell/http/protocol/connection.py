@@ -17,9 +17,9 @@ from embedwell.errors import (
     ServiceError,
     TooManyConnections,
 )
-from embedwell.http.headers import merge_headers
-from embedwell.http.http_limits import ConnectionLimit
-from embedwell.http.middleware import Middleware
+from embedwell.http.headers import Headers, merge_headers
+from embedwell.http.http_limits import Admission, ConnectionLimit
+from embedwell.http.middleware import HEALTH_CHECKS, Middleware
 from embedwell.http.protocol.request_cycle import Header, RequestCycle, encode_head
 from embedwell.http.protocol.request_parser import RequestParser, Stage
 from embedwell.http.protocol.transport import (
@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     _unread_response: UnreadResponse
     _scope: Scope
+    _admission: Admission
 
     def __init__(
         self,
@@ -102,13 +103,11 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=0)  # any unsent byte pauses writing
         self._unread_response = UnreadResponse(transport, self._timeouts)
         self._timeouts.begin(self)
-        if not self._limit.admit(self):
+        descriptor = transport.get_extra_info("socket").fileno()
+        self._admission = self._limit.admit(self, descriptor)
+        if self._admission is Admission.NONE:
             self._stop_parsing()
-            self._send_error(
-                TooManyConnections(
-                    "the server has too many connections; try again in a few seconds", retry_after=1
-                )
-            )
+            self._send_error(_too_many_connections())
 
     def data_received(self, data: bytes) -> None:
         self._limit.note_activity(self)
@@ -155,6 +154,11 @@ class Connection(asyncio.Protocol):
         scope.update(self._scope, state=state, path=self._root_path + scope["path"])
         if self._root_path:
             scope["raw_path"] = self._root_path.encode() + scope["raw_path"]
+        if self._admission is Admission.HEALTH_CHECKS:
+            if scope["path"].removeprefix(self._root_path) not in HEALTH_CHECKS:
+                self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
+                return
+            keep_alive = False  # others need the connection for theirs
         cycle = RequestCycle(self, scope, keep_alive, expects_continue)
         if self._is_busy():
             self.waiting.append(cycle)
@@ -194,6 +198,7 @@ class Connection(asyncio.Protocol):
         if self.waiting:
             self._serve(self.waiting.popleft())
         self.continue_reading()
+        self._limit.note_activity(self)
         self._set_timers()
 
     def close(self) -> None:
@@ -228,13 +233,22 @@ class Connection(asyncio.Protocol):
             return False
         latest = self.latest
         if latest is None or latest.response_complete or latest.more_body:
-            idle = latest is not None and self._parses and not self._parser.is_incomplete
-            return not idle or self.write_paused
+            return self.write_paused or not self._is_between_requests()
         return self.write_paused
 
-    def abort(self) -> None:
-        """Close the connection immediately."""
-        self.transport.abort()
+    def is_idle(self) -> bool:
+        """Whether the client may send its next request, and has not begun to."""
+        return not self._is_busy() and not self.transport.is_closing() and self._parses
+
+    def make_room(self) -> None:
+        """Close the connection immediately; an idle one without a reset."""
+        if self._is_between_requests() and not self.write_paused:
+            self.close()
+        else:
+            self.transport.abort()
+
+    def _is_between_requests(self) -> bool:
+        return self._current is not None and self._parses and not self._parser.is_incomplete
 
     @property
     def memory(self) -> Reservation | None:
@@ -374,8 +388,20 @@ class Connection(asyncio.Protocol):
         if context is not None and not cycle.response_started:
             context.abort(error)
 
-    def _send_error(self, error: ConnectionClosed) -> None:
-        response = self._middleware.refusal(error, merge_headers(self._parser.headers))
+    def _send_error(self, error: ConnectionClosed, headers: Headers | None = None) -> None:
+        """Respond to what has been read with an error, and close the connection.
+
+        headers: those of the request; by default, as far as they have been parsed.
+        """
+        if headers is None:
+            headers = merge_headers(self._parser.headers)
+        response = self._middleware.refusal(error, headers)
         head = encode_head(error.status, [*self.default_headers, *response.raw_headers])
         self.write([head, bytes(response.body)])
         self.close()
+
+
+def _too_many_connections() -> TooManyConnections:
+    return TooManyConnections(
+        "the server has too many connections; try again in a few seconds", retry_after=1
+    )

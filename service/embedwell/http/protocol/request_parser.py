@@ -7,10 +7,11 @@ from urllib.parse import unquote
 import httptools
 from starlette.types import Scope
 
-from embedwell.errors import HeadTooLarge, MalformedRequest
+from embedwell.errors import HeadTooLarge, MalformedRequest, UnknownHttpVersion
 
 _MAX_HEAD = 1 << 16  # maximum bytes before a body, or of the lines around its chunks
 _TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MAX_HEAD} bytes; shorten them"
+_VERSIONS = ("1.1", "1.0")
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -66,13 +67,17 @@ class RequestParser:
         return self._size > 0 or self.stage is not _NOTHING
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Parse more bytes; raises HeadTooLarge and MalformedRequest."""
+        """Parse more bytes; raises HeadTooLarge, MalformedRequest and UnknownHttpVersion."""
         self._size += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError:
             if len(self._url) >= _MAX_HEAD:  # the parser has a limit of its own for URLs
                 raise HeadTooLarge(_TOO_LARGE) from None
+            if (version := self._parser.get_http_version()) not in (*_VERSIONS, "0.0"):  # unread
+                raise UnknownHttpVersion(
+                    f"the server does not speak HTTP/{version}; send the request in HTTP/1.1"
+                ) from None
             raise MalformedRequest("the request is not valid HTTP") from None
         if self._size > _MAX_HEAD:
             raise HeadTooLarge(_TOO_LARGE)
@@ -97,6 +102,8 @@ class RequestParser:
 
     def on_headers_complete(self) -> None:
         parser, method = self._parser, self._parser.get_method()
+        if parser.get_http_version() not in _VERSIONS:
+            raise ValueError("the version is unknown")  # becomes a HttpParserError
         if parser.should_upgrade() and method != b"CONNECT":
             self._declines = True
             return

@@ -5,7 +5,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import psutil
@@ -26,8 +26,10 @@ from tests.service.http.protocol.raw_http import (
     read_response,
     read_until_closed,
 )
-from tests.service.in_process_server import OK, PausedApp, serve
+from tests.service.in_process_server import OK, PausedApp, RunningApp, serve
 from tests.service.server import Server
+
+OTHER = LIVE.replace(b"/live", b"/other")
 
 
 def test_expect_100_continue_is_answered_before_the_body_is_sent(server: Server) -> None:
@@ -709,20 +711,80 @@ def test_the_connection_that_has_sent_nothing_for_the_longest_is_replaced() -> N
     asyncio.run(run())
 
 
-def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy() -> None:
+def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_longest() -> None:
     async def run() -> None:
         app = PausedApp()
-        async with serve(app, connections=1) as server, server.client() as working:
-            working.send(LIVE)
-            while not app.requests_started:
-                await asyncio.sleep(0.01)
+        app.resume.set()
+        async with serve(app, connections=3) as server, contextlib.AsyncExitStack() as stack:
+            first, second, third = [
+                await stack.enter_async_context(server.client()) for _ in range(3)
+            ]
+            for client in (first, second, third, first):
+                client.send(LIVE)
+                assert (await client.receive(1000)).startswith(OK)
             async with server.client() as new:
                 new.send(LIVE)
+                assert (await new.receive(1000)).startswith(OK)
+                assert await second.receive_all() == b""
+            for client in (first, third):
+                client.send(LIVE)
+                assert (await client.receive(1000)).startswith(OK)
+
+    asyncio.run(run())
+
+
+class BusyApp(PausedApp):
+    """Responds to health checks at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._health_checks = PausedApp()
+        self._health_checks.resume.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/live":
+            await self._health_checks(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+@contextlib.asynccontextmanager
+async def full_server() -> AsyncIterator[RunningApp]:
+    """A server whose only connection has a request that is served."""
+    app = BusyApp()
+    async with serve(app, connections=1) as server, server.client() as working:
+        working.send(OTHER)
+        while not app.requests_started:
+            await asyncio.sleep(0.01)
+        yield server
+        app.resume.set()
+        assert (await working.receive(1000)).startswith(OK)
+
+
+def test_if_all_connections_are_busy_others_may_only_send_health_checks() -> None:
+    async def run() -> None:
+        async with full_server() as server:
+            async with server.client() as new:
+                new.send(OTHER)
                 received = await new.receive_all()
             assert received.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in received
             assert b'"too_many_connections"' in received
-            app.resume.set()
-            assert (await working.receive(1000)).startswith(OK)
+            async with server.client() as new:
+                new.send(LIVE)
+                received = await new.receive_all()
+            assert received.startswith(OK) and b"\r\nconnection: close\r\n" in received
+
+    asyncio.run(run())
+
+
+def test_connections_that_send_nothing_keep_no_health_check_out() -> None:
+    async def run() -> None:
+        async with full_server() as server, contextlib.AsyncExitStack() as stack:
+            for _ in range(20):
+                await stack.enter_async_context(server.client())
+            async with server.client() as new:
+                new.send(LIVE)
+                assert (await new.receive_all()).startswith(OK)
 
     asyncio.run(run())
 
@@ -734,9 +796,11 @@ def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy() -> No
         (b"GET /live HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n\r\n", 400, "Host"),
         (b"GET /live HTTP/1.0\r\nhost: localhost\r\nhost: other\r\n\r\n", 400, "Host"),
         (b"POST /embed HTTP/1.0\r\nhost: localhost\r\n" + b"".join(CHUNKED), 400, "HTTP/1.0"),
+        (b"GET /live HTTP/2.0\r\nhost: localhost\r\n\r\n", 505, "HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/1.1"),
     ],
 )
-def test_a_request_with_an_ambiguous_host_or_body_length_is_refused(
+def test_a_request_of_an_unknown_version_or_with_an_ambiguous_host_or_length_is_refused(
     server: Server, head: bytes, status: int, word: str
 ) -> None:
     with connect(server) as client:
