@@ -56,6 +56,25 @@ def quantize(numbers: Numbers) -> Numbers:
 
 def write_bert(folder: Path, path: Path, quantized: bool = False) -> Path:
     """Write the BERT with WordPiece of a folder; return the path."""
+    return write(path, *_bert(folder, quantized))
+
+
+def write_parts(folder: Path, target: Path) -> list[Path]:
+    """Write the BERT of a folder in three parts, the first without tensors; return their paths."""
+    metadata, tensors = _bert(folder)
+    names = [*tensors]
+    parts = [[], names[: len(names) // 2], names[len(names) // 2 :]]
+    return [
+        write(
+            target / f"a-{number + 1:05}-of-00003.gguf",
+            {"split.no": number, "split.count": 3, **({} if number else metadata)},
+            {name: tensors[name] for name in part},
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+def _bert(folder: Path, quantized: bool = False) -> tuple[dict[str, Any], dict[str, Numbers]]:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     tensors = {_bert_name(n): t for n, t in load_file(folder / "model.safetensors").items()}
     kept = {name: numbers for name, numbers in tensors.items() if name}
@@ -72,7 +91,7 @@ def write_bert(folder: Path, path: Path, quantized: bool = False) -> Path:
         "pooling_type": 1,
     }
     metadata = {"general.architecture": "bert"} | {f"bert.{k}": v for k, v in sizes.items()}
-    return write(path, metadata | _word_pieces(folder), kept)
+    return metadata | _word_pieces(folder), kept
 
 
 def _bert_name(name: str) -> str:

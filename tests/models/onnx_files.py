@@ -64,6 +64,12 @@ def node(  # noqa: PLR0913 - the fields of the message
     return data
 
 
+def constant(name: str, numbers: Numbers) -> bytes:
+    """Encode a node whose output is a tensor."""
+    value = field(1, "value") + field(5, tensor("", numbers)) + field(20, 4)
+    return field(2, name) + field(4, "Constant") + field(5, value)
+
+
 def write(path: Path, nodes: Sequence[bytes], tensors: Sequence[bytes]) -> Path:
     """Write a file with a graph; return its path."""
     graph = b"".join(field(1, each) for each in nodes) + field(2, "main_graph")

@@ -23,6 +23,12 @@ INDEX = "model.safetensors.index.json"
 GGUF = "model.gguf"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
 
+FURTHER_GGUF = f"*-of-*{other_files.GGUF}"
+"""Names of the further parts of a model in GGUF."""
+
+_EXPORTS = ("model.onnx", "model_fp16.onnx")
+"""Names of exports with all weights as they were; hubs have quantised ones with them."""
+
 FP8 = "F8_E4M3"
 _METADATA = "__metadata__"
 _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
@@ -111,13 +117,12 @@ def _onnx_files(folder: Path) -> list[Path]:
     # A pickle has precedence: it may have tensors that an export lacks, and can be converted.
     if any(folder.glob("*.safetensors")) or pickles(folder):
         return []
-    places = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
-    exports = [path for path in places if path.is_file()]
-    if not exports:
-        listed = [path for place in places for path in place.parent.glob("*.onnx")]
-        exports = [path for path in listed if path.is_file()]
-        exports = exports if len(exports) == 1 else []
-    return exports[:1]
+    places = [folder, folder / "onnx"]
+    for name in _EXPORTS:
+        if exports := [place / name for place in places if (place / name).is_file()]:
+            return exports[:1]
+    listed = [path for place in places for path in place.glob("*.onnx") if path.is_file()]
+    return listed if len(listed) == 1 else []
 
 
 def all_weight_files(folder: Path) -> list[Path]:
@@ -130,6 +135,7 @@ def all_weight_files(folder: Path) -> list[Path]:
             files += Graph.read(path).files
         else:
             files.append(path)
+            files += sorted(path.parent.glob(FURTHER_GGUF)) if path.name == GGUF else []
     return files
 
 

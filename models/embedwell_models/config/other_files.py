@@ -20,6 +20,9 @@ _MARKS = {
 GGUF = ".gguf"
 """Suffix of files that are served by their own path."""
 
+GGUF_WARNINGS = "gguf_warnings.json"
+"""Name of a file that only the folder of a GGUF file has, see hub.gguf_folder."""
+
 ONNX = ".onnx"
 """Suffix of files whose folders are served."""
 

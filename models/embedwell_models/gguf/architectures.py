@@ -37,13 +37,15 @@ class Architecture:
     config: builds config.json. names: llama.cpp's name of a layer's tensor, or one outside the
     layers -> the original's, without the ending. norm_shift: what the file adds to the weights of
     norms. interleaved: whether the rows of queries and keys are ordered for rotary positions of
-    neighbouring features.
+    neighbouring features. decoder: whether a token attends to earlier ones alone, unless the file
+    says otherwise.
     """
 
     config: Callable[[Metadata], Config]
     names: Mapping[str, str]
     norm_shift: float = 0.0
     interleaved: bool = False
+    decoder: bool = False
 
     def rename(self, name: str) -> str:
         """Return the original name of a tensor; an unknown name stays as it is."""
@@ -251,10 +253,10 @@ _GEMMA = {
 ARCHITECTURES: Mapping[str, Architecture] = {
     "bert": Architecture(_bert, _BERT),
     "nomic-bert": Architecture(_nomic, _NOMIC),
-    "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA),
-    "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA),
-    "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True),
-    "gemma3": Architecture(_gemma3, _GEMMA, norm_shift=1.0),
+    "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA, decoder=True),
+    "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA, decoder=True),
+    "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True, decoder=True),
+    "gemma3": Architecture(_gemma3, _GEMMA, norm_shift=1.0, decoder=True),
     "gemma-embedding": Architecture(_embedding_gemma, _GEMMA, norm_shift=1.0),
 }
 """Architectures that are served, by `general.architecture`."""

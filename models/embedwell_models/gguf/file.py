@@ -4,9 +4,11 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import mmap
+import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +21,11 @@ from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix, Bytes
 from embedwell_models.tables.table import Stored
 
 T = TypeVar("T")
-_MAGIC = b"GGUF"
+MAGIC = b"GGUF"
+LAST_TOKEN = 3
+"""Value of `pooling_type` for the last token."""
+
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 _VERSIONS = (2, 3)
 _FLOAT32, _STRING, _ARRAY = 6, 8, 9
 _SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
@@ -41,8 +47,9 @@ SUPPORTED = (*(name for name, _ in _PLAIN.values()), *BLOCK_TYPES)
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor of a file. kind: its type. start, stop: place of its bytes in the file."""
+    """A tensor. file: its file. kind: its type. start, stop: place of its bytes in the file."""
 
+    file: Path
     shape: tuple[int, ...]
     kind: str
     start: int
@@ -51,35 +58,39 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GgufFile:
-    """Metadata and tensors of a file, by llama.cpp's names."""
+    """Metadata and tensors of a model in one file or several, by llama.cpp's names.
+
+    path: the first file, which has the metadata. further_parts: the other files.
+    """
 
     path: Path
     metadata: Mapping[str, Any]
     tensors: Mapping[str, TensorInfo]
+    further_parts: Sequence[Path] = ()
 
     @classmethod
     def read(cls, path: Path) -> "GgufFile":
-        """Read the header of a file; raises ModelError for one that cannot be read.
+        """Read the header of a file, and of the further parts of its model.
 
-        Raises ModelError also for a tensor of a type that is not read.
+        Raises ModelError for a file that cannot be read, for a part that is missing or not the
+        first, and for a tensor of a type that is not read.
         """
-        with _mapped(path) as content:
-            header = _Header(path, content)
-            try:
-                return header.read()
-            except (struct.error, UnicodeDecodeError, ValueError) as error:
-                raise _damaged(path, str(error)) from None
+        first = _read(path)
+        further = _further_parts(path, first.metadata)
+        tensors = dict(first.tensors)
+        for part in further:
+            tensors |= _read(part).tensors
+        return cls(path, first.metadata, tensors, further)
 
     def arrays(self) -> Iterator[tuple[str, Stored]]:
-        """Map the file into memory, and yield the name of each tensor with its numbers.
+        """Map the files into memory, and yield the name of each tensor with its numbers.
 
-        bfloat16 becomes unsigned integers. The pages are shared until they are written; the file
+        bfloat16 becomes unsigned integers. The pages are shared until they are written; a file
         never changes.
         """
-        with self.path.open("rb") as file:
-            content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+        map_once = cache(_mapped_copy)
         for name, info in self.tensors.items():
-            yield name, _stored(info, content[info.start : info.stop])
+            yield name, _stored(info, map_once(info.file)[info.start : info.stop])
 
 
 class Metadata:
@@ -89,14 +100,10 @@ class Metadata:
     """
 
     def __init__(self, file: GgufFile) -> None:
-        """Raise ModelError for a file that is a part of a model, or an adapter."""
+        """Raise ModelError for an adapter."""
         self.file, self._values = file, file.metadata
         self.architecture = str(self._values.get("general.architecture", ""))
-        parts = self._values.get("split.count", 0)
-        if isinstance(parts, int) and parts > 1:
-            raise ModelError(
-                f"{file.path} is one of {parts} parts: join them with `llama-gguf-split --merge`"
-            )
+        self.warnings: list[str] = []
         kind = self._values.get("general.type", "model")
         if kind != "model":
             raise ModelError(f"{file.path} is a GGUF file of the type {kind!r}, not a model")
@@ -104,6 +111,16 @@ class Metadata:
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:
         return self.file.tensors
+
+    def is_named(self, name: str) -> bool:
+        """Whether the file names a model, with any capitals and punctuation."""
+        names = (str(self._values.get(f"general.{key}", "")) for key in ("name", "basename"))
+        wanted, *stated = (re.sub("[^a-z0-9]", "", each.lower()) for each in (name, *names))
+        return any(wanted in each for each in stated)
+
+    def warn(self, message: str) -> None:
+        """Note a difference between the file and the original model, of which the log warns."""
+        self.warnings.append(f"{self.file.path}: {message}")
 
     def size(self, key: str) -> int:
         """Return a whole number of the architecture."""
@@ -169,6 +186,54 @@ class Metadata:
         return value
 
 
+def first_part(paths: Sequence[Path]) -> Path | None:
+    """Return the first of the files of one model in parts; None for other files."""
+    matches = [_PART.fullmatch(path.name) for path in paths]
+    models = {(match[1], match[3]) if match else None for match in matches}
+    return min(paths) if len(models) == 1 and None not in models else None
+
+
+def further_parts(path: Path) -> list[Path]:
+    """Return the files of the same model after the first one, as far as the names say."""
+    match = _PART.fullmatch(path.name)
+    if match is None:
+        return []
+    numbers = range(2, int(match[3]) + 1)
+    paths = [path.with_name(f"{match[1]}-{each:05}-of-{match[3]}.gguf") for each in numbers]
+    return [part for part in paths if part.is_file()]
+
+
+def _further_parts(path: Path, metadata: Mapping[str, Any]) -> list[Path]:
+    count = metadata.get("split.count", 0)
+    if not isinstance(count, int) or count < 2:
+        return []
+    whole = path.resolve()
+    match = _PART.fullmatch(whole.name)
+    if match is None or int(match[2]) != 1 or int(match[3]) != count:
+        raise ModelError(
+            f"{whole} is one of {count} parts: give the first, whose name ends in "
+            f"-00001-of-{count:05}.gguf"
+        )
+    parts = further_parts(whole)
+    if len(parts) < count - 1:
+        raise ModelError(f"{whole} has {len(parts) + 1} of its {count} parts in its folder")
+    return parts
+
+
+def _read(path: Path) -> GgufFile:
+    with _mapped(path) as content:
+        header = _Header(path, content)
+        try:
+            return header.read()
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise _damaged(path, str(error)) from None
+
+
+def _mapped_copy(path: Path) -> Bytes:
+    with path.open("rb") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+
+
 def _mapped(path: Path) -> mmap.mmap:
     other_files.refuse_pointer(path)
     try:
@@ -201,7 +266,7 @@ class _Header:
         self._path, self._content, self._at = path, content, 0
 
     def read(self) -> GgufFile:
-        if self._content[:4] != _MAGIC:
+        if self._content[:4] != MAGIC:
             raise _damaged(self._path, "it does not begin with GGUF")
         self._at = 4
         version = self._scalar("I")
@@ -231,7 +296,7 @@ class _Header:
         end = begin + prod(info.shape) // numbers * size
         if not info.shape or info.shape[-1] % numbers or end > len(self._content):
             raise _damaged(self._path, f"{info.name} is not whole")
-        return TensorInfo(info.shape, kind, begin, end)
+        return TensorInfo(self._path, info.shape, kind, begin, end)
 
     def _type(self, info: "_Info") -> tuple[str, int, int]:
         # Name of a type, and numbers and bytes of a block.

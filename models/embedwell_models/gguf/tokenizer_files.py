@@ -1,10 +1,13 @@
 """tokenizer.json and tokenizer_config.json from the metadata of a GGUF file."""
 
 import base64
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from embedwell_models.gguf.file import Metadata
+from embedwell_models.errors import ModelError
+from embedwell_models.gguf.file import LAST_TOKEN, Metadata
+from embedwell_models.gguf.pre_tokenizers import pre_tokenizer
 
 Json = dict[str, Any]
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # types of tokens
@@ -19,14 +22,7 @@ _ROLES = {  # role -> key of its id
     "cls": "cls_token_id",
     "mask": "mask_token_id",
 }
-_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-# Pre-tokenizer -> its pattern; None for GPT-2's, which is a step of its own.
-_PATTERNS: Mapping[str, str | None] = {
-    "qwen2": rf"{_LETTERS}\p{{N}}{_REST}",
-    "llama-bpe": rf"{_LETTERS}\p{{N}}{{1,3}}{_REST}",
-    **dict.fromkeys(("default", "gpt-2", "roberta-bpe", "jina-v1-en", "jina-v2-en")),
-}
+_END_OF_MESSAGE, _END_OF_TEXT = "<|im_end|>", "<|endoftext|>"
 
 
 def files(metadata: Metadata) -> dict[str, Json]:
@@ -52,16 +48,17 @@ def _word_piece(metadata: Metadata) -> Json:
     tokens, kinds = metadata.token_list("tokens", str), _kinds(metadata)
     pieces = [_word_piece_of(token, kind) for token, kind in zip(tokens, kinds, strict=True)]
     special = _special(metadata, tokens)
-    # The file does not say whether texts are lowercased: the vocabulary does.
-    words = (token for token, kind in zip(pieces, kinds, strict=True) if kind == _NORMAL)
-    lowercase = not any(_has_capital(word) for word in words)
+    # Few files say whether texts are lowercased and lose their accents: the vocabulary does.
+    words = [token for token, kind in zip(pieces, kinds, strict=True) if kind == _NORMAL]
+    lowercase = metadata.tokenizer("normalizer.lowercase", not any(map(_has_capital, words)))
+    strips_accents = lowercase and not any(map(_has_accent, words))
     first, last = special.get("cls", "[CLS]"), special.get("sep", "[SEP]")
     return {
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": True,
-            "strip_accents": None,
+            "strip_accents": metadata.tokenizer("normalizer.strip_accents", strips_accents),
             "lowercase": lowercase,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -92,28 +89,54 @@ def _has_capital(word: str) -> bool:
     return word != word.lower() and not word.startswith("[")
 
 
+def _has_accent(word: str) -> bool:
+    return any(unicodedata.category(mark) == "Mn" for mark in unicodedata.normalize("NFD", word))
+
+
 def _byte_level(metadata: Metadata) -> Json:
     tokens = metadata.token_list("tokens", str)
-    name = metadata.tokenizer("pre", "default")
-    if name not in _PATTERNS:
-        raise metadata.unsupported("tokenizer.ggml.pre", name, tuple(_PATTERNS))
-    pattern = _PATTERNS[name]
+    pre = pre_tokenizer(metadata)
     spaced = metadata.tokenizer("add_space_prefix", False)
     step: Json = {"type": "ByteLevel", "trim_offsets": False}
-    step |= {"add_prefix_space": spaced, "use_regex": pattern is None}
-    steps = [] if pattern is None else [_split({"Regex": pattern}, "Isolated")]
-    is_bidirectional = metadata.architecture == "bert"
-    first, last = _frame(metadata, tokens, is_bidirectional or name == "llama-bpe")
+    step |= {"add_prefix_space": spaced, "use_regex": pre.pattern is None}
+    steps = [] if pre.pattern is None else [_split({"Regex": pre.pattern}, "Isolated")]
+    if pre.single_digits:
+        steps.insert(0, {"type": "Digits", "individual_digits": True})
+    first, last = _frame(metadata, tokens, pre.begins, pre.ends)
+    if metadata.architecture == "qwen3" and metadata.optional("pooling_type", 0) == LAST_TOKEN:
+        last = _end_of_qwen3(metadata, tokens, last)
     return {
-        "normalizer": {"type": "NFC"} if name == "qwen2" else None,
+        "normalizer": {"type": "NFC"} if pre.nfc else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, step]},
-        "post_processor": _template(tokens, first, last, _pair(first, last, is_bidirectional)),
+        "post_processor": _template(tokens, first, last, _pair(first, last, pre.ends)),
         "decoder": step,
         "model": {
             **_bpe(tokens, [merge.split(" ", 1) for merge in metadata.token_list("merges", str)]),
-            "ignore_merges": name == "llama-bpe",
+            "ignore_merges": pre.merged,
         },
     }
+
+
+def _end_of_qwen3(metadata: Metadata, tokens: Sequence[str], stated: list[str]) -> list[str]:
+    """Return the token after a text, whose state is its vector: in Qwen3-Embedding, <|endoftext|>.
+
+    Older converters left it out, or named the end of a message. Raises ModelError where another
+    model may have been trained with that. stated: the token by the file's own keys.
+    """
+    says = metadata.has_tokenizer("add_eos_token")
+    if (says and stated != [_END_OF_MESSAGE]) or _END_OF_TEXT not in tokens:
+        return stated
+    if says and not metadata.is_named("Qwen3-Embedding"):
+        raise ModelError(
+            f"{metadata.file.path}: texts end with {_END_OF_MESSAGE} by this file and with "
+            f"{_END_OF_TEXT} in Qwen3-Embedding, and it does not say which model it is: give the "
+            "folder of the original model, or its name on the hub"
+        )
+    metadata.warn(
+        f"each text ends with {_END_OF_TEXT}, as in Qwen3-Embedding; the file states "
+        f"{_END_OF_MESSAGE if says else 'no end'}"
+    )
+    return [_END_OF_TEXT]
 
 
 def _sentence_piece(metadata: Metadata) -> Json:

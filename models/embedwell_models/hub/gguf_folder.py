@@ -1,4 +1,4 @@
-"""Folder of a GGUF file: the small files of its model, beside a link to it."""
+"""Folder of a GGUF file: the small files of its model, with a link to it."""
 
 import hashlib
 import json
@@ -8,14 +8,16 @@ from typing import Any
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
+from embedwell_models.config.json_config import read_json
+from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
 from embedwell_models.gguf import architectures, tokenizer_files
 from embedwell_models.gguf.architectures import DENSE
-from embedwell_models.gguf.file import GgufFile, Metadata
+from embedwell_models.gguf.file import LAST_TOKEN, GgufFile, Metadata, further_parts
 from embedwell_models.tables.table import decoded
 
-_LAYOUT = 1  # raised when the small files change
-_POOLING = {1: "mean", 2: "cls", 3: "lasttoken"}
+_LAYOUT = 2  # raised when the small files change
+_POOLING = {1: "mean", 2: "cls", LAST_TOKEN: "lasttoken"}
 _NO_POOLING, _RANK = 0, 4
 _PACKAGE = "sentence_transformers.models."
 
@@ -25,15 +27,22 @@ log = logging.getLogger(__name__)
 def gguf_folder(file: Path, cache: Path) -> Path:
     """Return the folder of a GGUF file; the first use of the file writes it into the cache.
 
-    The weights stay in the file. Raises ModelError for a file that cannot be read, or whose
-    architecture or tokenizer is not supported.
+    The weights stay in the file. Logs a warning for each difference between the file and the
+    original model. file: the first one of a model in several.
+
+    Raises ModelError for a file that cannot be read, or whose architecture or tokenizer is not
+    supported.
     """
     file = file.resolve()
-    state = file.stat()
-    parts = (_LAYOUT, file, state.st_size, state.st_mtime_ns)
+    states = [part.stat() for part in (file, *further_parts(file))]
+    times = [(state.st_size, state.st_mtime_ns) for state in states]
+    parts = (_LAYOUT, file, *(times[0] if len(times) == 1 else times))
     key = hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:16]
-    folder = cache / "gguf" / f"{file.stem}-{key}"
-    return cached_folder(folder, lambda scratch: _write(file, scratch))
+    target = cache / "gguf" / f"{file.stem}-{key}"
+    folder = cached_folder(target, lambda scratch: _write(file, scratch))
+    for warning in read_json(folder / GGUF_WARNINGS):
+        log.warning("%s", warning)
+    return folder
 
 
 def _write(file: Path, folder: Path) -> None:
@@ -51,11 +60,14 @@ def _write(file: Path, folder: Path) -> None:
             if options:
                 _write_json(folder / path / "config.json", options)
         _write_dense_layers(header, folder)
+    _write_json(folder / GGUF_WARNINGS, metadata.warnings)
     (folder / safetensors_files.GGUF).symlink_to(file)
+    for part in header.further_parts:
+        (folder / part.name).symlink_to(part)
 
 
 def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
-    # Path, kind and options of each module after the encoder; none if the file has no pooling.
+    # Path, kind and options of each module after the encoder; none for a reranker.
     pooling = metadata.optional("pooling_type", _NO_POOLING)
     if pooling == _RANK:
         if not architectures.has_classifier(metadata):
@@ -64,26 +76,31 @@ def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
                 "are not read from GGUF: give the folder of the original model"
             )
         return []
-    if pooling == _NO_POOLING:
+    if pooling == _NO_POOLING and architectures.has_classifier(metadata):
         return []
-    if pooling not in _POOLING:
+    if pooling not in (_NO_POOLING, *_POOLING):
         raise metadata.unsupported("pooling_type", pooling, {**_POOLING, _RANK: "rank"})
-    width = metadata.size("embedding_length")
-    modules = [("1_Pooling", "Pooling", _pooling(width, _POOLING[pooling]))]
+    modules = [("1_Pooling", "Pooling", _pooling(metadata, _POOLING.get(pooling)))]
     for name in DENSE:
         if name in metadata.tensors:
             modules.append((_dense_path(name), "Dense", _dense(*metadata.tensors[name].shape)))
     if metadata.architecture == "gemma-embedding" and len(modules) == 1:
-        log.warning(
-            "%s has no layers after the pooling (dense_2, dense_3): its vectors differ from those "
-            "of the original EmbeddingGemma",
-            metadata.file.path,
+        metadata.warn(
+            "the file has no layers after the pooling (dense_2, dense_3): its vectors differ from "
+            "those of the original EmbeddingGemma"
         )
     return [*modules, ("4_Normalize", "Normalize", {})]  # as llama.cpp's programs do
 
 
-def _pooling(width: int, mode: str) -> dict[str, Any]:
-    return {"word_embedding_dimension": width, "pooling_mode": mode, "include_prompt": True}
+def _pooling(metadata: Metadata, stated: str | None) -> dict[str, Any]:
+    # A causal decoder knows a whole text at its last token alone.
+    is_causal = architectures.find(metadata).decoder and metadata.optional("attention.causal", True)
+    return {
+        "word_embedding_dimension": metadata.size("embedding_length"),
+        "pooling_mode": stated or ("lasttoken" if is_causal else "mean"),
+        "include_prompt": True,
+        "assumed": stated is None,
+    }
 
 
 def _dense(outputs: int, inputs: int) -> dict[str, Any]:

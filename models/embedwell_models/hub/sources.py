@@ -192,12 +192,19 @@ def _gguf_file(path: Path) -> Path | None:
     Raises ModelError for a folder with several.
     """
     if path.is_file():
-        return path if path.suffix.lower() == other_files.GGUF else None
+        is_gguf = path.suffix.lower() == other_files.GGUF or other_files.start(path, 4) == b"GGUF"
+        return path if is_gguf else None  # blobs of Ollama have no suffix
+    if (path / other_files.GGUF_WARNINGS).is_file():
+        return None
     listed = sorted(path.glob(f"*{other_files.GGUF}")) if path.is_dir() else []
     files = [file for file in listed if file.is_file()]
     if not files or any(any(path.glob(pattern)) for pattern in ("*.safetensors", "*.bin")):
         return None
     if len(files) > 1:
+        from embedwell_models.gguf.file import first_part  # imports numpy
+
+        if first := first_part(files):
+            return first
         raise ModelError(f"{path} has {len(files)} GGUF files: give one, such as {files[0]}")
     return files[0]
 

@@ -93,6 +93,7 @@ class LoadedModel:
         """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
         _warn_of_unread_keys(description)
         _log_attention_of_code(description)
+        _warn_of_assumed_pooling(description)
         config, cpu_features = description.spec.config, library.features(isa)
         load_tokenizer = cache(description.tokenizer)
         if families.named(config.family).encoder_loader:
@@ -183,6 +184,15 @@ def _log_attention_of_code(description: ModelDescription) -> None:
             "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
             "file would decide otherwise",
             *(description.encoder / "config.json", code),
+        )
+
+
+def _warn_of_assumed_pooling(description: ModelDescription) -> None:
+    if description.sentence.pooling_source == "assumed":
+        log.warning(
+            "%s states no pooling: %s is assumed; EMBEDWELL_POOLING, or pooling= in Python, names "
+            "another",
+            *(description.path, description.sentence.pooling[0]),
         )
 
 

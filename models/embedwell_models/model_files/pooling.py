@@ -38,6 +38,8 @@ _OLDER_SCHEMA = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 SPLADE = "splade"
+ASSUMED = "assumed"
+"""Key for a pooling that the original file of a converted model does not state."""
 Source = Literal["model", "setting", "assumed"]
 
 _ADVICE = "say how to pool if it is to embed texts: EMBEDWELL_POOLING, or pooling= in Python"
@@ -168,7 +170,8 @@ def _stated(folder: Path, entries: Sequence[ModuleEntry]) -> PoolingChoice | Non
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in MODES for mode in modes):
         raise options.unsupported("pooling_mode", modes, MODES)
-    return PoolingChoice(modes, options.get("include_prompt", True))
+    source: Source = "assumed" if options.get(ASSUMED, False) else "model"
+    return PoolingChoice(modes, options.get("include_prompt", True), source)
 
 
 def _refuse_other_tasks(folder: Path) -> None:

@@ -36,7 +36,7 @@ MODULE_KEYS: Mapping[str, set[str]] = {  # kind of a module -> keys of its confi
         *("pooling_mode", "include_prompt", "pooling_mode_cls_token"),
         *("pooling_mode_max_tokens", "pooling_mode_mean_tokens"),
         *("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"),
-        "pooling_mode_lasttoken",
+        *("pooling_mode_lasttoken", "assumed"),
         *_WIDTHS,
     },
     "Dense": {

@@ -138,6 +138,26 @@ def test_a_decoder_has_the_states_of_transformers(tmp_path: Path, kind: str) -> 
     assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
 
 
+def test_a_decoder_without_a_pooling_has_its_last_state_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, config, keys = DECODERS["qwen3"]
+    model = random(make(config))
+    stated = {key: value for key, value in {**OF_DECODER, **keys}.items() if key != "pooling_type"}
+    for causal in (True, False):
+        said = {**stated, "attention.causal": causal}
+        embedder = load(tmp_path, "qwen3", said, renamed("qwen3", model))
+        mode = "lasttoken" if causal else "mean"
+        assert (embedder.sentence.pooling, embedder.sentence.normalize) == ((mode,), True)
+        assert embedder.sentence.pooling_source == "assumed"
+        assert f"states no pooling: {mode} is assumed" in caplog.text
+        if causal:
+            with torch.inference_mode():
+                expected = model(torch.tensor([IDS])).last_hidden_state[0, -1].numpy()
+            expected /= np.linalg.norm(expected)
+            assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+
+
 def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
     config = NomicBertConfig(**SIZES, layer_norm_eps=0.05, hidden_act="silu")
     model = random(NomicBertModel(config, add_pooling_layer=False))

@@ -46,9 +46,35 @@ def test_a_folder_with_one_file_is_that_file(minilm_folder: Path, tmp_path: Path
     assert sources.resolve(str(folder), cache=tmp_path) == sources.resolve(
         str(file), cache=tmp_path
     )
+    blob = folder / f"sha256-{64 * 'a'}"
+    file.rename(blob)
+    with_suffix = sources.resolve(str(blob), cache=tmp_path)
+    assert ModelDescription.read(with_suffix).weights_format == "GGUF"
+    blob.rename(file)
     (folder / "b.gguf").touch()
     with pytest.raises(ModelError, match=r"has 2 GGUF files: give one, such as .*a\.gguf"):
         sources.resolve(str(folder), cache=tmp_path)
+
+
+def test_a_model_in_parts_has_the_vectors_of_the_whole(
+    minilm_folder: Path, embedder: Embedder, texts: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    first, second, _ = gguf_files.write_parts(minilm_folder, folder)
+    for given in (folder, first):
+        loaded = load(given, tmp_path)
+        assert np.array_equal(loaded.embed(texts[30:34]), embedder.embed(texts[30:34]))
+    before = loaded.fingerprint
+    content = bytearray(second.read_bytes())
+    content[-5] ^= 1
+    second.write_bytes(content)
+    assert load(first, tmp_path).fingerprint != before
+    with pytest.raises(ModelError, match=r"is one of 3 parts: give the first"):
+        load(second, tmp_path)
+    second.unlink()
+    with pytest.raises(ModelError, match=r"has 2 of its 3 parts in its folder"):
+        load(first, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +82,7 @@ def test_a_folder_with_one_file_is_that_file(minilm_folder: Path, tmp_path: Path
     [
         ({"general.architecture": "clip"}, "architecture 'clip' are not read; supported: bert"),
         ({"general.architecture": "bert"}, "token_embd.weight"),
-        ({"split.count": 2}, "one of 2 parts"),
+        ({"split.count": 2}, r"one of 2 parts: give the first, whose name ends in -00001-of-00002"),
         ({"general.type": "adapter"}, "of the type 'adapter', not a model"),
     ],
 )

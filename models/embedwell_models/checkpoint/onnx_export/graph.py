@@ -7,7 +7,7 @@ Encoding: https://protobuf.dev/programming-guides/encoding/
 import mmap
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -103,6 +103,7 @@ def _read(path: Path, size: int, _modified: int) -> Graph:
             raise ValueError("it has no graph")
         constants = [_initializer(path, message) for message in graph.messages(5)]
         nodes = tuple(_node(message) for message in graph.messages(1))
+        constants += _constants(path, graph)
     return Graph(path, nodes, {constant.name: constant for constant in constants})
 
 
@@ -113,6 +114,15 @@ def _initializer(path: Path, message: "_Message") -> Initializer:
     else:
         file, span = path, next(iter([*message.spans(9), *message.spans(4)]), (0, 0))
     return Initializer(message.text(8), shape, kind, file, span)
+
+
+def _constants(path: Path, graph: "_Message") -> Iterator[Initializer]:
+    """Yield the tensors of Constant nodes, whose names are those of the outputs."""
+    for node in graph.messages(1):
+        if node.text(4) == "Constant":
+            values = [tensor for each in node.messages(5) for tensor in each.messages(5)]
+            for value in values[:1]:
+                yield replace(_initializer(path, value), name=next(iter(node.texts(2)), ""))
 
 
 def _external(path: Path, message: "_Message") -> tuple[Path, Span]:

@@ -16,7 +16,11 @@ from embedwell_models.tables.table import Array, Stored, to_float32
 
 _PARAMETER = re.compile(r"[A-Za-z_0-9]+(\.[A-Za-z_0-9]+)+")  # the name of one in torch
 _COMPUTED = re.compile(r"(.*\.)?(rotary\w*\.(\w*inv_freq|cos\w*|sin\w*)|\w+\.embed_scale)")
-_WRAPPER = re.compile(r"^(0\.)?auto_model\.")  # the encoder in a model of sentence-transformers
+# The encoder in a whole model of sentence-transformers: a tensor has the first prefix or today the
+# second; the operation of an unnamed one may be just inside the module 0.
+_WHOLE = ("0.auto_model.", "0.model.")
+_INSIDE = re.compile(r"^0\.(auto_model\.|model\.)?")
+_LATER_MODULE = re.compile(r"^[1-9][0-9]*\.")
 _QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}
 _QUANTIZED |= {"MatMulNBits", "GatherBlockQuantized", "DynamicQuantizeMatMul"}
 _FUSED_DOMAIN = "com.microsoft"
@@ -57,8 +61,12 @@ def sources(path: Path) -> Mapping[str, TensorSource]:
     graph = Graph.read(path)
     _refuse_changed_graphs(graph)
     tensors: dict[str, TensorSource] = {}
+    is_whole = any(name.startswith(_WHOLE) for name in graph.initializers)
     for name, source in _named(graph):
-        other = tensors.setdefault(_WRAPPER.sub("", name, count=1), source)
+        if is_whole and _LATER_MODULE.match(name):
+            continue  # in a file of its own
+        inside = _INSIDE.sub("", name) if is_whole else name.removeprefix("auto_model.")
+        other = tensors.setdefault(inside, source)
         if other != source and not _have_equal_numbers(other, source):
             raise ModelError(f"{path} has several matrices of {name}: {_ADVICE}")
     return tensors
@@ -82,9 +90,11 @@ def _named(graph: Graph) -> Iterator[tuple[str, TensorSource]]:
     for name, numbers in graph.initializers.items():
         if _is_parameter(name, numbers):
             yield name, TensorSource(numbers)
-    biases = _biases_by_addend(graph)
+    converted = _converted(graph)
+    biases = _biases_by_addend(graph, converted)
     for node in graph.nodes:
         value = _input(node, 1 if node.operator in _PRODUCTS else 0)
+        value = converted.get(value, value)
         if value not in graph.initializers or not graph.initializers[value].is_float:
             continue
         numbers = graph.initializers[value]
@@ -92,6 +102,7 @@ def _named(graph: Graph) -> Iterator[tuple[str, TensorSource]]:
             # The exporters turn a matrix and give it a number. Its layer is a module of torch, or
             # the one whose bias is added to the product.
             bias = _input(node, 2) or biases.get(node.output, "")
+            bias = converted.get(bias, bias)
             module = node.module or bias.removesuffix(".bias")
             if module and len(numbers.shape) == 2:
                 yield f"{module}.weight", TensorSource(numbers, transposed=not node.transposes)
@@ -115,12 +126,24 @@ def _input(node: Node, index: int) -> str:
     return node.inputs[index] if index < len(node.inputs) else ""
 
 
-def _biases_by_addend(graph: Graph) -> Mapping[str, str]:
+def _converted(graph: Graph) -> Mapping[str, str]:
+    # Name of a tensor in another type of numbers -> that of the tensor as it is stored.
+    stored: dict[str, str] = {}
+    for node in graph.nodes:
+        value = _input(node, 0)
+        source = stored.get(value, value)
+        if node.operator == "Cast" and source in graph.initializers:
+            stored[node.output] = source
+    return stored
+
+
+def _biases_by_addend(graph: Graph, converted: Mapping[str, str]) -> Mapping[str, str]:
     # Name of a value -> name of the bias that is added to it.
     biases = {}
     for node in graph.nodes:
         if node.operator == "Add" and len(node.inputs) == 2:
-            for bias, other in (node.inputs, node.inputs[::-1]):
+            for addend, other in (node.inputs, node.inputs[::-1]):
+                bias = converted.get(addend, addend)
                 if bias in graph.initializers and bias.endswith(".bias"):
                     biases[other] = bias
     return biases

@@ -62,12 +62,6 @@ def load_as(
         input_magnitudes=input_magnitudes,
         fingerprint=previous.fingerprint if previous else None,
     )
-    if embedder.sentence.pooling_source == "assumed":
-        log.warning(
-            "%s has no modules.json: using %s pooling, the default of sentence-transformers; "
-            "set EMBEDWELL_POOLING to use another",
-            *(folder, embedder.sentence.pooling[0]),
-        )
     if embedder.why_torch and embedder.device.type == "cpu" and options.isa != "none":
         _warn_without_kernels()
     return embedder

@@ -16,7 +16,7 @@ from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
-from tests.models.onnx_files import write_traced
+from tests.models.onnx_files import node, write, write_traced
 
 TEXTS = ["the license", "a copyright of this work, by any", "x"]
 WEIGHTS = "model.safetensors"
@@ -40,6 +40,26 @@ def test_an_export_has_the_bits_and_the_description_of_its_model(
     assert (exported.weights_format, original.weights_format) == ("ONNX", "safetensors")
     assert Footprint.of(exported) == Footprint.of(original)
     assert exported.stored_numbers["F32"] == original.stored_numbers["F32"]
+
+
+def test_of_the_exports_of_a_hub_the_one_with_all_weights_is_read(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    base = tiny_bert()
+    folder = export(base, tmp_path / "exported")
+    quantized = [node("MatMulInteger", ["x", "w"], name="/query/quant")]
+    for name in ("model_quantized", "model_int8", "model_q4f16"):
+        write(folder / f"onnx/{name}.onnx", quantized, [])
+    weights = load_file(base / WEIGHTS)
+    halves = {key: numbers.astype("<f2") for key, numbers in weights.items()}
+    write_traced(folder / "onnx/model_fp16.onnx", halves)
+    description = ModelDescription.read(folder)
+    assert (description.weights_format, {*description.stored_numbers}) == ("ONNX", {"F32"})
+    (folder / "onnx/model.onnx").unlink()
+    assert {*ModelDescription.read(folder).stored_numbers} == {"F16"}
+    (folder / "onnx/model_fp16.onnx").unlink()
+    with pytest.raises(ModelError, match=r"give one with config\.json, and with model\.onnx or"):
+        Embedder.load(folder, device="cpu", pooling="mean")
 
 
 def test_numbers_beside_the_graph_are_part_of_the_fingerprint(

@@ -13,10 +13,11 @@ from embedwell_models.checkpoint.onnx_export import tensors
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import decoded
 from embedwell_models.vectors import Floats
-from tests.models.onnx_files import Numbers, node, tensor, write
+from tests.models.onnx_files import Numbers, constant, node, tensor, write
 
 # Exports of PyTorch 2.13 with dynamo=False and dynamo=True, without graph annotations other than
-# the names of modules. The weights follow from their names, see `weight`.
+# the names of modules; the last is a whole model of sentence-transformers 6 with a Dense. The
+# weights follow from their names, see `weight`.
 DATA = Path(__file__).parents[3] / "data"
 SIZES: dict[str, Any] = {
     **{"num_key_value_heads": 1, "head_dim": 4},
@@ -43,6 +44,7 @@ def read(path: Path) -> dict[str, Floats]:
     [
         ("bert-traced.onnx", BertConfig(**SIZES)),
         ("qwen3-exported.onnx", Qwen3Config(**SIZES)),
+        ("sentence-transformer-traced.onnx", BertConfig(**SIZES)),
     ],
 )
 def test_a_real_export_has_the_weights_of_its_model(file: str, config: PreTrainedConfig) -> None:
@@ -129,6 +131,43 @@ def test_a_layer_that_is_used_twice_has_one_matrix(tmp_path: Path) -> None:
     write(tmp_path / "model.onnx", nodes, different)
     with pytest.raises(ModelError, match=r"several matrices of layer\.query\.weight: give the fol"):
         read(tmp_path / "model.onnx")
+
+
+def test_weights_may_be_constant_nodes(tmp_path: Path) -> None:
+    nodes = [
+        constant("layer.0.query.bias", BIAS),
+        constant("w", TURNED),
+        constant("/layer.0/Constant_output_0", MATRIX),
+        node("MatMul", ["x", "w"], name="/layer.0/query/MatMul"),
+    ]
+    actual = read(write(tmp_path / "model.onnx", nodes, []))
+    assert actual.keys() == {"layer.0.query.weight", "layer.0.query.bias"}
+    np.testing.assert_array_equal(actual["layer.0.query.weight"], MATRIX)
+
+
+def test_weights_may_be_converted_in_the_graph(tmp_path: Path) -> None:
+    half = TURNED.astype("<f2")
+    nodes = [
+        node("Cast", ["w"], "wide"),
+        node("Cast", ["layer.0.query.bias"], "wide_bias"),
+        node("MatMul", ["x", "wide"], "y", name="MatMul_3"),
+        node("Add", ["y", "wide_bias"], "z"),
+        node("Cast", ["table"], "wide_table"),
+        node("Gather", ["wide_table", "ids"], name="/embeddings/Gather"),
+    ]
+    constants = [tensor("w", half), tensor("layer.0.query.bias", BIAS.astype("<f2"))]
+    actual = read(write(tmp_path / "model.onnx", nodes, constants))
+    assert actual.keys() == {"layer.0.query.weight", "layer.0.query.bias"}
+    np.testing.assert_array_equal(actual["layer.0.query.weight"], MATRIX)
+
+
+@pytest.mark.parametrize("scope", ["/0/query/MatMul", "/0/model/query/MatMul"])
+def test_an_encoder_inside_of_a_whole_model_has_its_own_names(tmp_path: Path, scope: str) -> None:
+    nodes = [node("MatMul", ["x", "w"], name=scope)]
+    constants = [tensor("w", TURNED), tensor("0.model.query.bias", BIAS)]
+    actual = read(write(tmp_path / "model.onnx", nodes, constants))
+    assert actual.keys() == {"query.weight", "query.bias"}
+    np.testing.assert_array_equal(actual["query.weight"], MATRIX)
 
 
 def test_constants_of_the_graph_are_no_tensors(tmp_path: Path) -> None:

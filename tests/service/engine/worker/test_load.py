@@ -38,10 +38,10 @@ def test_a_pooling_that_is_assumed_is_logged(
 ) -> None:
     folder = tiny_bert()
     load(folder, options())
-    assert f"{folder} has no modules.json: using mean pooling" in caplog.text
+    assert f"{folder} states no pooling: mean is assumed" in caplog.text
     caplog.clear()
     assert load(folder, options(pooling="cls")).sentence.pooling == ("cls",)
-    assert "modules.json" not in caplog.text
+    assert "pooling" not in caplog.text
 
 
 def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> None:
