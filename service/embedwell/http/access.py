@@ -10,13 +10,13 @@ import re
 import socket
 from collections.abc import Sequence
 from functools import lru_cache
-from ipaddress import ip_address
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedwell.errors import Forbidden, Unauthorized
 from embedwell.http.headers import Headers
+from embedwell.settings.addresses import is_ip_address, is_loopback
 
 _KEY_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
 _STANDARD_PORTS = {"http": ":80", "https": ":443"}
@@ -137,27 +137,14 @@ class BrowserChecks:
             name in self._names
             or name == "localhost"
             or name.lstrip(".").endswith(self._suffixes)
-            or _is_address(name)
+            or is_ip_address(name)
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address to listen on."""
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def with_cors(app: ASGIApp, origins: str, exposed_headers: Sequence[str]) -> ASGIApp:

@@ -8,10 +8,16 @@ from embedwell import __version__
 from embedwell.inherited import InheritedServer
 from embedwell.launch.logging import announce
 from embedwell.launch.supervisor import Report
+from embedwell.settings.addresses import address_to_ask, is_loopback, is_wildcard
 from embedwell.settings.settings import Settings
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 
 log = logging.getLogger(__name__)
+
+_NO_KEY = (
+    "warning: there is no key, and whoever can connect to this port can send requests; set "
+    "EMBEDWELL_API_KEY, unless only clients that you trust can connect\n"
+)
 
 
 class Announcements:
@@ -47,8 +53,11 @@ class Announcements:
         enough = any if self._context.settings.engine_names else all
         if not self._greeted and enough(ready):
             self._greeted = True
+            settings = self._context.settings
             text = greeting(self._context, self._engines)
-            announce(text, logging.INFO, self._context.settings.log_format)
+            announce(text, logging.INFO, settings.log_format)
+            if settings.api_key is None and not is_loopback(settings.host):
+                announce(_NO_KEY, logging.WARNING, settings.log_format)
 
 
 def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]]) -> str:
@@ -57,8 +66,8 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     engines: descriptions of those that are ready, by the index of the model.
     """
     settings = context.settings
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{context.port}{settings.root_path}"
+    url = f"http://{address_to_ask(settings.host)}:{context.port}{settings.root_path}"
+    others = " and every other address of this machine" if is_wildcard(settings.host) else ""
     playground = f"playground: {url}/playground   " if settings.playground else ""
     names = settings.engine_names
     listed = context.models[:1] if names else context.models
@@ -66,7 +75,7 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     route, body = _example_request(engines.get(0))
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
-        f"\nembedwell {__version__} listens on {url}\n"
+        f"\nembedwell {__version__} listens on {url}{others}\n"
         f"{playground}API: {url}/docs\n"
         f"{''.join(models)}"
         f"try: curl -s {url}{route}{key} -d '{body}'\n"

@@ -1,5 +1,8 @@
 """The greeting of a server that is ready."""
 
+import re
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,8 @@ import pytest
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.announcements import greeting
 from embedwell.settings.settings import Settings
+from tests.conftest import Folder
+from tests.service.server import Server
 
 ENGINE = {
     **{"labels": None, "dim": 16, "vocab_size": 99, "max_length": 64, "device": "cpu"},
@@ -59,6 +64,36 @@ def test_what_computes_a_model_is_named(kernels: str | None, reason: str | None,
 
 def test_a_model_that_is_not_loaded_says_so() -> None:
     assert "model small: loaded on demand" in greet(None)
+
+
+@pytest.mark.parametrize(
+    ("host", "key"),
+    [
+        ("0.0.0.0", None),
+        pytest.param(
+            "::",
+            "secret",
+            marks=pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6"),
+        ),
+    ],
+)
+def test_a_server_for_other_machines_names_an_address_that_works_and_warns_without_a_key(
+    host: str, key: str | None, tiny_bert: Folder, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {} if key is None else {"api_key": key}
+    with Server(tmp_path / "log", host=host, model=tiny_bert(), **settings) as server:
+        log = server.log
+        assert f"listens on {server.url} and every other address of this machine\n" in log
+        [example] = re.findall(r"^try: (.*)", log, re.MULTILINE)
+        command = ["bash", "-c", example.replace("KEY", str(key))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[[")
+    warning = "warning: there is no key, and whoever can connect to this port can send requests"
+    assert server.log.count(warning) == (key is None)
+
+
+def test_a_server_for_this_machine_alone_needs_no_key(server: Server) -> None:
+    assert "warning" not in server.log
 
 
 def greet(engine: dict[str, Any] | None) -> str:
