@@ -58,7 +58,7 @@ def examples(*pages: str) -> list[tuple[str, str]]:
 
 
 EXAMPLES = examples()
-FIRST_EXAMPLES = examples("README.md", "docs/index.md")
+FIRST_EXAMPLES = examples("README.md", "docs/index.md", "docs/choose-a-model.md")
 
 
 def matches(actual: Any, expected: Any) -> bool:

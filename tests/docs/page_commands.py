@@ -39,6 +39,10 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     r"make serve$": Serves(),
     r"make help$": Runs("--directory {root}"),
     r"make (\.venv/dev|test|check|format)$": NotRun("runs these tests", "tests/test_makefile.py"),
+    r"embedwell models ": Runs(),
+    r"embedwell serve BAAI/": NotRun(
+        "fetches a model of the hub", "tests/service/cli/test_known_models.py"
+    ),
     r"make (install|torch)$": NotRun("installs packages", "tests/test_makefile.py"),
     r"make bench-": NotRun("measures for minutes", "tests/benchmarks/test_benchmark.py"),
     r"(\.|source) \.venv/bin/activate$": Runs("&& embedwell --version"),
