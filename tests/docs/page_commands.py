@@ -155,9 +155,6 @@ def blocks() -> list[Block]:
     ]
 
 
-def entry_of(command: str) -> str:
-    """The key of a command in COMMANDS; raises LookupError."""
-    for pattern in COMMANDS:
-        if re.match(pattern, command):
-            return pattern
-    raise LookupError(f"{command!r} has no entry in {Path(__file__).name}: run it, or say why not")
+def entry_of(command: str) -> Runs | Serves | NotRun | None:
+    """The first entry of COMMANDS for a command; None if there is none."""
+    return next((COMMANDS[each] for each in COMMANDS if re.match(each, command)), None)
