@@ -75,7 +75,7 @@ def test_the_server_gives_the_vector_of_the_readme(server: Running) -> None:
     expected = json.loads(f"[{VECTOR}]")
     vector = embed(server.url, authorization="Bearer secret")
     assert len(vector) == 384
-    assert vector[: len(expected)] == pytest.approx(expected, abs=1e-5)
+    assert vector[: len(expected)] == pytest.approx(expected, abs=1e-3)  # rounded
     assert httpx.post(f"{server.url}/embed", json={"inputs": "x"}).status_code == 401
 
 

@@ -57,7 +57,9 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     r"(uvicorn|granian) ": Serves(),
     r"curl ": Runs(),
     r"docker compose ": NotRun("needs Docker", "tests/deploy/test_compose.py"),
-    r"docker |deploy/image\.sh ": NotRun("needs Docker", "tests/deploy/test_image.py"),
+    r"docker |deploy/image\.sh ": NotRun(
+        "needs Docker, or podman", "tests/deploy/test_built_image.py"
+    ),
     r"export EMBEDWELL_API_KEY=…$": NotRun("the reader's own key"),
     r"helm install ": Runs(
         replaced=("helm install", "helm template"), program=("helm", ".ci/helm.py fetches it")
