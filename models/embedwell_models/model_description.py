@@ -17,6 +17,7 @@ from embedwell_models.config.checkpoint_layout import (
     ImageSpec,
     ImageTokenSpec,
 )
+from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import read_word_vectors
@@ -98,6 +99,8 @@ class ModelDescription:
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # Caused by a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files are inconsistent: {error!r}") from error
+        except PermissionError as error:
+            raise ModelError(permission_denied(error.filename)) from None
         except OSError as error:  # such as a name of more characters than the system allows
             raise ModelError(f"{path}: a file cannot be read: {error}") from None
 

@@ -154,6 +154,9 @@ def pickles(folder: Path) -> list[Path]:
 
 
 def _without_weights(folder: Path) -> str:
+    for name in ("model.safetensors", INDEX):
+        if problem := other_files.dangling_link(folder / name):
+            return f"{folder / name} {problem}: fetch the model again"
     saved = pickles(folder)
     if saved and (problem := other_files.problem(saved[0])):
         return f"{saved[0]} {problem}"
@@ -190,11 +193,12 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
             }
             continue
         try:
+            _require_readable(path)
             with safe_open(path, framework="numpy") as checkpoint:
                 for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
                     part = checkpoint.get_slice(name)
                     headers[name] = TensorHeader(tuple(part.get_shape()), part.get_dtype())
-        except SafetensorError as error:
+        except (OSError, SafetensorError) as error:
             raise unreadable_error(path, error) from None
     return headers
 
@@ -302,15 +306,22 @@ def metadata(path: Path) -> dict[str, str]:
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     # Returns the header and the offset of the data; safetensors validates both.
     try:
-        with safe_open(path, framework="numpy"), path.open("rb") as file:
+        with path.open("rb") as file, safe_open(path, framework="numpy"):
             size = int.from_bytes(file.read(8), "little")
             return json.loads(file.read(size)), 8 + size
     except (OSError, SafetensorError) as error:
         raise unreadable_error(path, error) from None
 
 
+def _require_readable(path: Path) -> None:
+    # safetensors calls a file missing that may not be read.
+    path.open("rb").close()
+
+
 def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError:
     """Build the error for a file that cannot be read."""
+    if isinstance(error, PermissionError):
+        return ModelError(other_files.permission_denied(path))
     problem = other_files.problem(path) or f"cannot be read: {error}; fetch the model again"
     return ModelError(f"{path} {problem}")
 

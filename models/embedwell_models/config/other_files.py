@@ -4,8 +4,10 @@ Each description continues a sentence that begins with a path.
 """
 
 import hashlib
+import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from embedwell_models.errors import ModelError
@@ -64,9 +66,8 @@ def check_readable(path: Path) -> None:
     try:
         state = path.stat()
     except FileNotFoundError:
-        if path.is_symlink():
-            missing = f"a link to {path.readlink()}, which is missing"
-            raise ModelError(f"{path} is {missing}: fetch the model again") from None
+        if text := dangling_link(path):
+            raise ModelError(f"{path} {text}: fetch the model again") from None
         raise
     except OSError as error:  # such as a link that leads to itself
         raise _unreadable(path, error) from None
@@ -77,6 +78,27 @@ def check_readable(path: Path) -> None:
             f"{path} has {state.st_size >> 20} MB, and at most {MAX_SIZE >> 20} MB are read: fetch "
             "the model again"
         )
+
+
+def dangling_link(path: Path) -> str:
+    """Describe a link whose target does not exist; "" for anything else."""
+    if not path.is_symlink() or os.path.exists(path):
+        return ""
+    return f"is a link to {path.readlink()}, which is missing"
+
+
+@contextmanager
+def permission_errors() -> Iterator[None]:
+    """Convert the error of a file or folder that may not be read to a ModelError."""
+    try:
+        yield
+    except PermissionError as error:
+        raise ModelError(permission_denied(error.filename)) from None
+
+
+def permission_denied(path: Path | str) -> str:
+    """Say that a file or folder may not be read."""
+    return f"{path} cannot be read: Permission denied"
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:

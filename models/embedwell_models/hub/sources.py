@@ -104,12 +104,13 @@ def resolve(
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     cache = cache or default_cache()
-    folder = _resolve_alone(model, revision, cache)
-    if image_model is None:
-        return folder
-    from embedwell_models.hub import linked_folders  # imports numpy
+    with other_files.permission_errors():
+        folder = _resolve_alone(model, revision, cache)
+        if image_model is None:
+            return folder
+        from embedwell_models.hub import linked_folders  # imports numpy
 
-    return linked_folders.with_image_encoder(folder, _find_images(image_model, cache), cache)
+        return linked_folders.with_image_encoder(folder, _find_images(image_model, cache), cache)
 
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
@@ -183,7 +184,10 @@ def _question(model: str) -> str:
 
 def missing_folder(model: str) -> str:
     """Say which folder a name would be, and that there is none."""
-    return f"there is no folder {os.path.abspath(model)}"
+    path = os.path.abspath(model)
+    if problem := other_files.dangling_link(Path(path)):
+        return f"{path} {problem}"
+    return f"there is no folder {path}"
 
 
 def _gguf_file(path: Path) -> Path | None:

@@ -72,6 +72,8 @@ def _find(address: str) -> Iterator[InputFile]:
             base, found = posixpath.dirname(path), [path]
         else:
             base, found = _search(files, path)
+            if isinstance(files, LocalFileSystem):
+                _require_readable(Path(base), below=base == path)
         paths = {name: posixpath.relpath(name, base or "/") for name in found}
         visible = [name for name, below in paths.items() if not _is_hidden(below) or name == path]
         infos = [info for info in files.get_file_info(visible) if info.is_file]
@@ -99,6 +101,21 @@ def _search(files: FileSystem, path: str) -> tuple[str, list[str]]:
     if fixed is None:
         return path, sorted(tree.find(path))
     return "/".join(folders[:fixed]), sorted(tree.glob(path))
+
+
+def _require_readable(folder: Path, below: bool) -> None:
+    """Raise BulkError for a folder that cannot be listed, whose files would be left out silently.
+
+    below: whether to look at the folders below it.
+    """
+
+    def fail(error: OSError) -> None:
+        raise BulkError(f"{error.filename} cannot be listed: {error.strerror}")
+
+    if not folder.exists():
+        return
+    for _, names, _ in os.walk(folder, onerror=fail):
+        names[:] = [name for name in names if name[0] not in "._"] if below else []
 
 
 def _is_hidden(relative_path: str) -> bool:

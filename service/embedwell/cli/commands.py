@@ -27,6 +27,7 @@ from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.signals import install_signal_handlers
 from embedwell.settings.model_settings import expand_adapters
 from embedwell.settings.settings import GROUPS
+from embedwell_models.config.other_files import dangling_link, permission_denied
 from embedwell_models.errors import TORCH_MISSING, ModelError
 
 _NOTHING = "nothing takes its place; leave it out"
@@ -194,7 +195,12 @@ def pull(**flags: Any) -> None:
     """Fetch MODEL into the cache and verify every file of it."""
     settings = read(flags)
     configure_logging(settings.log_level, settings.log_format)
-    click.echo(model_folder(settings))
+    folder = model_folder(settings)
+    for path in folder.rglob("*"):
+        if not os.access(path, os.R_OK):
+            problem = dangling_link(path)
+            raise click.ClickException(f"{path} {problem}" if problem else permission_denied(path))
+    click.echo(folder)
 
 
 @main.command()
