@@ -146,7 +146,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     Into a folder: each SOURCE is a file, folder, glob or address such as s3://bucket/*.parquet, of
     Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl, .csv, .tsv,
     .txt; lines also compressed). Parts appear atomically, and --resume continues after a kill. A
-    folder needs packages: pip install pyarrow fsspec.
+    folder needs pyarrow and fsspec, the packages of the extra `bulk`.
     """
     folder_flags = {name: flags.pop(name) for name in _FOLDER_FLAGS}
     _check_workers(flags)
@@ -254,7 +254,7 @@ def _embed_folder(
     folder_flags: Mapping[str, Any],
     flags: Mapping[str, Any],
 ) -> None:
-    require("pyarrow", "fsspec")
+    require("bulk", "pyarrow", "fsspec")
     from embedwell.bulk import BulkError
     from embedwell.bulk.progress import EmbedProgress, count
     from embedwell.bulk.run import run
@@ -352,7 +352,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
 
 @contextmanager
 def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["TextEncoder"]:
-    require("ray")
+    require("ray", "ray")
     from embedwell.bulk.ray.actors import connect
 
     # Each node has its own defaults: its folder, and the processors of its actor.

@@ -1,5 +1,7 @@
 """Options of commands that are settings; the model and the packages that a command needs."""
 
+import shlex
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +31,7 @@ MODEL = ("model", "revision", "image_model", "cache")
 ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
 
 F = TypeVar("F", bound=Callable[..., Any])
+_DISTRIBUTION = "embedwell"
 
 
 def decorate(command: F, *decorators: Callable[[F], F]) -> F:
@@ -160,29 +163,22 @@ def load_embedder(settings: Settings) -> "Embedder":
         raise click.ClickException(str(error)) from None
 
 
-_REQUIREMENTS = {  # of pip, where the name is not that of the module
-    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
-    "opentelemetry.sdk.trace": "opentelemetry-sdk",
-    "ray": "'ray[data,serve]'",
-    "sentence_transformers": "sentence-transformers",
-    "skeletoken": "'model2vec[distill]'",
-    "sklearn": "scikit-learn",
-    "umap": "umap-learn",
-}
+def require(extra: str, *modules: str) -> None:
+    """Check that modules are installed; raises ClickException, which says how to install the extra.
 
-
-def require(*modules: str) -> None:
-    """Check that modules are installed; raises ClickException, which says what pip has to install.
-
-    The message names packages: a distribution of this project's name in an index may be another's.
+    The pip of this Python finds this distribution installed. Another pip might take one of the same
+    name from an index.
     """
-    missing = [module for module in modules if not _is_installed(module)]
-    if missing:
-        requirements = dict.fromkeys(_REQUIREMENTS.get(module, module) for module in missing)
+    if missing := [module for module in modules if not _is_installed(module)]:
         verb = "is" if len(missing) == 1 else "are"
         raise click.ClickException(
-            f"{', '.join(missing)} {verb} not installed: pip install {' '.join(requirements)}"
+            f"{', '.join(missing)} {verb} not installed: {install_command(extra)}"
         )
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra beside this program."""
+    return f"{shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}[{extra}]'"
 
 
 def require_torch() -> None:
@@ -193,7 +189,7 @@ def require_torch() -> None:
 
 def require_tracing() -> None:
     """Check that the packages that send traces are installed; raises ClickException."""
-    require("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+    require("otel", "opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
 
 def _is_installed(module: str) -> bool:

@@ -62,7 +62,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
     if not any((corpus, *choices.values())):
         raise click.UsageError("give at least one option that makes the table smaller (see --help)")
     if sts:
-        require("scipy")
+        require("evaluate", "scipy")
     settings = read(flags)
     source = model_folder(settings)
     try:

@@ -99,7 +99,7 @@ def evaluate() -> None:
     The model is loaded here, unless --server names a running server. The exit status is 1 if a
     number is less than wanted.
 
-    The commands need some packages: pip install sentence-transformers scikit-learn scipy.
+    The commands need the packages of the extra `evaluate`.
     """
 
 
@@ -140,7 +140,7 @@ def parity(  # noqa: PLR0913 - options
         raise click.UsageError(
             "--server needs --reference, the folder or name of the model that the server serves"
         )
-    require("sentence_transformers")
+    require("evaluate", "sentence_transformers")
     require_torch()
     from embedwell.tools.evaluation.parity import compare, parity_lines, reference_vectors
     from embedwell.tools.evaluation.report import print_report
@@ -191,7 +191,7 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     file may be given several times. With several precisions, dimensions or output types, each is
     scored.
     """
-    require("scipy", "sklearn")
+    require("evaluate", "scipy", "sklearn")
     from embedwell.tools.evaluation.report import report_results, take_report_options
     from embedwell.tools.evaluation.scoring import Baseline, score
 
@@ -214,9 +214,9 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
     """Score vectors on tasks or benchmarks of MTEB.
 
     STSBenchmark and NanoBEIR are two of them. Their data sets are fetched from Hugging Face. The
-    command needs a package: pip install mteb.
+    command needs the package of the extra `mteb`.
     """
-    require("mteb")
+    require("mteb", "mteb")
     require_torch()
     from embedwell.tools.evaluation.mteb_tasks import find_tasks, score
     from embedwell.tools.evaluation.report import report_results, take_report_options

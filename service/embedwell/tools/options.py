@@ -45,7 +45,7 @@ def output_path(
         return None
     if path.suffix.lower() not in _SUFFIXES:
         raise click.BadParameter(f"{path}: the name must end in {', '.join(_SUFFIXES)}")
-    require("matplotlib", "sklearn")
+    require("plot", "matplotlib", "sklearn")
     return path
 
 

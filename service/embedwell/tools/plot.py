@@ -98,7 +98,7 @@ def plot() -> None:
     Pictures are .png, .svg, or .html: one page that shows texts and values on hover. The model is
     loaded here, unless --server names a running server.
 
-    Drawing needs some packages: pip install matplotlib scikit-learn umap-learn.
+    Drawing needs matplotlib, scikit-learn and umap-learn, the packages of the extra `plot`.
     """
 
 
@@ -135,7 +135,7 @@ def draw_map(  # noqa: PLR0913 - options
             "give either --color-by or --clusters, not both: each needs the colours"
         )
     if method == "umap":
-        require("umap")
+        require("plot", "umap")
     table = read_texts(file, column, color_by)
     least = max(MIN_TEXTS[method], clusters or 0)
     if len(table.texts) < least:
@@ -230,3 +230,4 @@ def _drawing(
 
     with picture_file(output, dark) as write, vector_source(flags) as source:
         yield source, write
+    click.echo(output)

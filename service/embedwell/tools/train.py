@@ -86,7 +86,7 @@ def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> No
 
     CORPUS is a file in UTF-8 with a text on each line; - is standard input.
     """
-    require("transformers")
+    require("train", "transformers")
     from embedwell_models.checkpoint.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
     from embedwell_models.training.tokenizer import train_tokenizer, write_tokenizer
@@ -129,7 +129,7 @@ def words(corpus: Path, output: Path, **choices: Any) -> None:
 
     CORPUS is a file in UTF-8 with a text on each line; - is standard input.
     """
-    require("gensim")
+    require("train", "gensim")
     from embedwell_models.checkpoint.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
     from embedwell_models.training.words import WordTraining, train_words
@@ -174,7 +174,7 @@ def sentences(corpus: Path, output: Path, **choices: Any) -> None:
     negative with another meaning), or a file in UTF-8 with a text on each line; - is standard
     input. Texts without pairs are paired with themselves; dropout makes the two vectors different.
     """
-    require("accelerate", "datasets", "sentence_transformers")
+    require("train", "accelerate", "datasets", "sentence_transformers")
     from embedwell_models.checkpoint.new_folder import new_folder
     from embedwell_models.training.corpus import Pairs, open_corpus
 
@@ -195,7 +195,7 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
 
     MODEL is a folder, or organisation/name on a hub.
     """
-    require("model2vec", "skeletoken", "transformers")
+    require("train", "model2vec", "skeletoken", "transformers")
     from embedwell_models.checkpoint.new_folder import new_folder
 
     with _reporting(), new_folder(output) as folder:

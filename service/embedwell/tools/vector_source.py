@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalModel as BulkModel
 from embedwell.bulk.local_model import check_dense
+from embedwell.bulk.text_encoder import embed_window
 from embedwell.cli.options import load_embedder, model_folder, read
 from embedwell.errors import ServiceError
 from embedwell.inference.position_encoding import PositionTables, compute_tables
@@ -149,12 +150,13 @@ class LocalModel:
         try:
             check_dense(self._embedder)
             with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
-                vectors, rejected = model.embed(texts, bar.update)
+                encoded = embed_window(model, texts, bar.update)
+                bar.update(len(texts) - encoded.computed)  # those that equal others
         except BulkError as error:
             raise click.ClickException(str(error)) from None
-        for index, reason in rejected.items():
+        for index, reason in encoded.rejected.items():
             raise click.ClickException(f"line {index + 1}: {reason}; take it out")
-        return vectors
+        return encoded.dense
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         texts = list(dict.fromkeys([*a, *b]))

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
+from embedwell.cli.options import install_command
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade
@@ -171,7 +172,7 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
         [*command, str(tmp_path / "out")], capture_output=True, text=True, check=False
     )
     assert folder.returncode == 1
-    assert "pyarrow, fsspec are not installed: pip install pyarrow fsspec" in folder.stderr
+    assert "pyarrow, fsspec are not installed: " + install_command("bulk") in folder.stderr
 
 
 @pytest.mark.parametrize(

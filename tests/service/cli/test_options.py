@@ -1,31 +1,57 @@
 """Defaults that the help shows, and packages that a command needs but are not installed."""
 
+import re
 import sys
+from importlib.metadata import requires
 
 import click
 import pytest
 
-from embedwell.cli.options import default_text, require, require_torch, require_tracing
+from embedwell.cli.options import (
+    default_text,
+    install_command,
+    require,
+    require_torch,
+    require_tracing,
+)
 
 
-def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_names_the_extra_that_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = "opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http"
     for module in ("sklearn", "umap", *traces):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(click.ClickException) as raised:
-        require("numpy", "sklearn", "umap")
-    message = "sklearn, umap are not installed: pip install scikit-learn umap-learn"
+        require("plot", "numpy", "sklearn", "umap")
+    message = "sklearn, umap are not installed: " + install_command("plot")
     assert raised.value.message == message
     with pytest.raises(
         click.ClickException,
-        match=r"pip install opentelemetry-sdk opentelemetry-exp",
+        match=r"are not installed: .* -m pip install '\w+\[otel\]'",
     ):
         require_tracing()
 
 
+@pytest.mark.parametrize(
+    ("extra", "modules"),
+    [
+        ("bulk", ["pyarrow", "fsspec"]),
+        ("evaluate", ["sentence-transformers", "scipy", "scikit-learn"]),
+        ("mteb", ["mteb"]),
+        ("otel", ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]),
+        ("plot", ["matplotlib", "scikit-learn", "umap-learn"]),
+        ("ray", ["ray"]),
+        ("train", ["accelerate", "datasets", "gensim", "model2vec", "sentence-transformers"]),
+    ],
+)
+def test_the_extras_that_messages_name_have_these_packages(extra: str, modules: list[str]) -> None:
+    needed = [line for line in requires("embedwell") or () if f"extra == '{extra}'" in line]
+    names = {re.split(r"[^\w-]", line)[0] for line in needed}
+    assert {*modules} <= names
+
+
 def test_a_module_of_a_package_that_is_not_installed_is_missing() -> None:
     with pytest.raises(click.ClickException, match=r"no_such_package\.trace is not installed"):
-        require("no_such_package.trace")
+        require("plot", "no_such_package.trace")
 
 
 @pytest.mark.needs("torch")

@@ -19,6 +19,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 )
 
 from embedwell.cli.commands import main
+from embedwell.cli.options import install_command
 from embedwell_models.cpu_backend import library
 from embedwell_models.precision.references import SENTENCES
 from tests.service.local_server import local_server
@@ -223,15 +224,15 @@ def test_a_mistake_is_named_before_the_model_is_loaded(
 
 
 @pytest.mark.parametrize(
-    ("module", "package", "arguments"),
+    ("module", "extra", "arguments"),
     [
-        ("sentence_transformers", "sentence-transformers", ("parity",)),
-        ("sklearn", "scikit-learn", ("tasks", "--sts", "pairs.csv")),
+        ("sentence_transformers", "evaluate", ("parity",)),
+        ("sklearn", "evaluate", ("tasks", "--sts", "pairs.csv")),
         ("mteb", "mteb", ("mteb", "STSBenchmark")),
     ],
 )
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    pairs: Path, module: str, package: str, arguments: tuple[str, ...]
+    pairs: Path, module: str, extra: str, arguments: tuple[str, ...]
 ) -> None:
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
@@ -240,7 +241,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=pairs.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == f"Error: {module} is not installed: pip install {package}\n"
+    assert done.stderr == f"Error: {module} is not installed: {install_command(extra)}\n"
 
 
 def write_sts_benchmark(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from matplotlib.image import imread
 from transformers import T5EncoderModel
 
 from embedwell.cli.commands import main
+from embedwell.cli.options import install_command
 from embedwell.routes.positions import PositionsRequest, SchemeName
 from embedwell.tools.plot import POSITION_OPTIONS, SCHEMES
 from embedwell.tools.plots.projection import project
@@ -68,7 +69,7 @@ def data_of(page: Path) -> dict[str, Any]:
 
 def test_a_map_shows_where_the_vectors_are(embedder: Embedder, lines: Path, tmp_path: Path) -> None:
     page = tmp_path / "map.html"
-    run("map", lines, "-o", page, *FLOAT32)
+    assert run("map", lines, "-o", page, *FLOAT32).splitlines()[-1] == str(page)
     points = data_of(page)["points"]
     assert [text for *_, text in points] == TEXTS
     drawn = np.array([point[:2] for point in points])
@@ -275,8 +276,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=lines.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    package = {"umap": "umap-learn", "sklearn": "scikit-learn"}.get(module, module)
-    assert done.stderr == f"Error: {module} is not installed: pip install {package}\n"
+    assert done.stderr == f"Error: {module} is not installed: {install_command('plot')}\n"
 
 
 def test_a_png_without_glyphs_says_how_to_get_them(tiny_bert: Folder, tmp_path: Path) -> None:
