@@ -80,12 +80,12 @@ def test_an_unreadable_folder_of_a_model_is_named(tiny_bert: Folder, tmp_path: P
 
 def test_unreadable_inputs_are_named_and_not_left_out(tiny_bert: Folder, tmp_path: Path) -> None:
     model, folder = tiny_bert(), tmp_path / "in"
-    for path in ("a.txt", "below/b.txt", ".hidden/c.txt"):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text("a\n")
+    for name in ("a.txt", "below/b.txt", ".hidden/c.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("a\n")
     for path in (folder / ".hidden", folder / "below"):
         path.chmod(0)
-    embed = ["embed", "-o", tmp_path / "out", "--model", model]
+    embed: list[str | Path] = ["embed", "-o", tmp_path / "out", "--model", model]
     try:
         [line] = run([*embed, folder])
     finally:
