@@ -130,7 +130,7 @@ gpu: .venv/dev                 ## the tests that need a GPU
 	$(BIN)/pytest tests/gpu -m gpu
 
 image: .venv/dev               ## build the image and run it, as root: podman, runc, mmdebstrap
-	$(BIN)/pytest -m image tests/deploy/test_built_image.py
+	$(BIN)/pytest -m image tests/deploy
 
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
 check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types

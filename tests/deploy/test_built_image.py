@@ -10,7 +10,14 @@ import httpx
 import pytest
 
 import hatch_build
-from tests.deploy.containers import ROOT, Podman, free_port, installed_podman, wait_until_ready
+from tests.deploy.containers import (
+    KERNEL,
+    ROOT,
+    Podman,
+    free_port,
+    installed_podman,
+    wait_until_ready,
+)
 
 pytestmark = pytest.mark.image
 
@@ -20,9 +27,6 @@ PAGE = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 [VECTOR] = re.findall(r'Hello, world", "A second text"\]\}\'\n\[\[(.*?),"…"', README)
 MODEL = "/weights/all-MiniLM-L6-v2"
-
-# Of one instruction set, that every processor of its kind has: less to compile.
-KERNEL, *_ = hatch_build.TARGETS.get(hatch_build.target(hatch_build.compiler()), {"avx2": []})
 
 
 @pytest.fixture(scope="module")
