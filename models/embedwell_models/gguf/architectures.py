@@ -101,6 +101,22 @@ def _nomic(metadata: Metadata) -> Config:
     }
 
 
+def _modern_bert(metadata: Metadata) -> Config:
+    _refuse_scaling(metadata)
+    return {
+        "model_type": "modernbert",
+        "architectures": ["ModernBertModel"],
+        **_common(metadata),
+        "max_position_embeddings": metadata.size("context_length"),
+        "norm_eps": metadata.number("attention.layer_norm_epsilon"),
+        "hidden_activation": "gelu",
+        "local_attention": metadata.size("attention.sliding_window"),
+        "global_attn_every_n_layers": metadata.optional("attention.sliding_window_pattern", 3),
+        "global_rope_theta": metadata.number("rope.freq_base"),
+        "local_rope_theta": metadata.number("rope.freq_base_swa", 10_000.0),
+    }
+
+
 def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
     def config(metadata: Metadata) -> Config:
         causal = metadata.optional("attention.causal", True)
@@ -228,6 +244,19 @@ _NOMIC = {
     "blk.ffn_down": f"{_NOMIC_LAYER}.mlp.fc2",
     "blk.layer_output_norm": f"{_NOMIC_LAYER}.norm2",
 }
+_MODERN_BERT = {
+    "token_embd": "embeddings.tok_embeddings",
+    "token_embd_norm": "embeddings.norm",
+    "output_norm": "final_norm",
+    "blk.attn_norm": f"{_LAYER}.attn_norm",
+    "blk.attn_qkv": f"{_LAYER}.attn.Wqkv",
+    "blk.attn_output": f"{_LAYER}.attn.Wo",
+    "blk.ffn_norm": f"{_LAYER}.mlp_norm",
+    "blk.ffn_up": f"{_LAYER}.mlp.Wi",
+    "blk.ffn_down": f"{_LAYER}.mlp.Wo",
+    "cls": "head.dense",
+    "cls.norm": "head.norm",
+}
 _LLAMA = {
     "token_embd": "embed_tokens",
     "output_norm": "norm",
@@ -253,6 +282,7 @@ _GEMMA = {
 ARCHITECTURES: Mapping[str, Architecture] = {
     "bert": Architecture(_bert, _BERT),
     "nomic-bert": Architecture(_nomic, _NOMIC),
+    "modern-bert": Architecture(_modern_bert, _MODERN_BERT),
     "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA, decoder=True),
     "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA, decoder=True),
     "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True, decoder=True),

@@ -15,6 +15,8 @@ from transformers import (
     Gemma3TextModel,
     LlamaConfig,
     LlamaModel,
+    ModernBertConfig,
+    ModernBertModel,
     NomicBertConfig,
     NomicBertModel,
     Qwen2Config,
@@ -178,6 +180,27 @@ def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
     }
     model.load_state_dict({**model.state_dict(), **decoded})
     embedder = load(tmp_path, "nomic-bert", {**OF_BERT, "rope.freq_base": 1000.0}, tensors)
+    with torch.inference_mode():
+        states = model(torch.tensor([IDS])).last_hidden_state[0]
+    expected = (states.mean(0) / states.mean(0).norm()).numpy()
+    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+
+
+def test_modernbert_has_the_states_of_transformers(tmp_path: Path) -> None:
+    kinds = ["full_attention" if layer % 3 == 0 else "sliding_attention" for layer in range(7)]
+    bases = {"full_attention": 5000.0, "sliding_attention": 300.0}
+    rotary = {name: {"rope_type": "default", "rope_theta": base} for name, base in bases.items()}
+    config = ModernBertConfig(
+        **{**SIZES, "intermediate_size": 128, "norm_eps": 0.05, "local_attention": 8},
+        **{"layer_types": kinds, "rope_parameters": rotary, "attn_implementation": "eager"},
+        **dict.fromkeys((f"{role}_token_id" for role in ("pad", "bos", "eos", "cls", "sep")), 0),
+    )
+    model = random(ModernBertModel(config))
+    keys = {
+        **{**OF_BERT, "feed_forward_length": 128, "attention.sliding_window": 8},
+        **{"rope.freq_base": 5000.0, "rope.freq_base_swa": 300.0},
+    }
+    embedder = load(tmp_path, "modern-bert", keys, renamed("modern-bert", model))
     with torch.inference_mode():
         states = model(torch.tensor([IDS])).last_hidden_state[0]
     expected = (states.mean(0) / states.mean(0).norm()).numpy()
