@@ -5,7 +5,7 @@ The names and values are those that llama.cpp's converter writes.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from embedwell_models.tables.table import Stored, decoded
 DENSE = ("dense_2.weight", "dense_3.weight")
 """Layers after the pooling, which the folder of a model has in files of their own."""
 
+ANSWERS = "cls.output.weight"
+"""Rows of the answers that a language model that reranks gives; in a BERT, its last layer."""
+
+_SCORE = "score.weight"
 _ROTATED = {  # ending of a name -> key of its number of heads
     **dict.fromkeys(("attn_q.weight", "attn_q.bias"), "attention.head_count"),
     **dict.fromkeys(("attn_k.weight", "attn_k.bias"), "attention.head_count_kv"),
@@ -55,6 +59,13 @@ class Architecture:
         if theirs is None:
             return name
         return f"{theirs.format(layer[1]) if layer else theirs}.{ending}"
+
+
+def has_answers(metadata: Metadata) -> bool:
+    """Whether a Qwen3 has the rows of the answers yes and no, as Qwen3-Reranker has."""
+    stated = metadata.optional("classifier.output_labels", ["yes", "no"])
+    is_qwen3 = metadata.architecture == "qwen3" and ANSWERS in metadata.tensors
+    return is_qwen3 and stated == ["yes", "no"] and metadata.rows(ANSWERS) == 2
 
 
 def has_classifier(metadata: Metadata) -> bool:
@@ -120,9 +131,11 @@ def _modern_bert(metadata: Metadata) -> Config:
 def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
     def config(metadata: Metadata) -> Config:
         causal = metadata.optional("attention.causal", True)
+        reranks = has_answers(metadata)
         return {
             "model_type": model_type,
-            "architectures": [name],
+            "architectures": ["Qwen3ForSequenceClassification" if reranks else name],
+            **({"num_labels": 1} if reranks else {}),
             **_of_decoder(metadata),
             **({} if causal else {"is_causal": False}),
             **_rope_scaling(metadata),
@@ -312,7 +325,10 @@ def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
     metadata = Metadata(file)
     architecture = find(metadata)
     for name, numbers in file.arrays():
-        if name not in DENSE:
+        if name == ANSWERS and has_answers(metadata):
+            yes, no = decoded(numbers)
+            yield _SCORE, "F32", yes[None] - no  # whose sigmoid is the probability of yes
+        elif name not in DENSE:
             original = _original(name, numbers, architecture, metadata)
             yield architecture.rename(name), file.tensors[name].kind, original
 
@@ -320,9 +336,12 @@ def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
 def infos(path: Path) -> Iterator[tuple[str, TensorInfo]]:
     """Yield name, shape and type of each tensor of the encoder; raises ModelError as `arrays`."""
     file = GgufFile.read(path)
-    architecture = find(Metadata(file))
+    metadata = Metadata(file)
+    architecture = find(metadata)
     for name, info in file.tensors.items():
-        if name not in DENSE:
+        if name == ANSWERS and has_answers(metadata):
+            yield _SCORE, replace(info, shape=(1, *info.shape[1:]), kind="F32")
+        elif name not in DENSE:
             yield architecture.rename(name), info
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ from embedwell_models.errors import ModelError
 from embedwell_models.gguf import architectures, tokenizer_files
 from embedwell_models.gguf.architectures import DENSE
 from embedwell_models.gguf.file import LAST_TOKEN, GgufFile, Metadata, further_parts
+from embedwell_models.model_files import chat_template
+from embedwell_models.model_files.rerank_formats import FORMATS
 from embedwell_models.tables.table import decoded
 
 _LAYOUT = 2  # raised when the small files change
 _POOLING = {1: "mean", 2: "cls", LAST_TOKEN: "lasttoken"}
 _NO_POOLING, _RANK = 0, 4
+_ROLES = {"{instruction}": "system", "{query}": "query", "{document}": "document"}
 _PACKAGE = "sentence_transformers.models."
 
 log = logging.getLogger(__name__)
@@ -51,6 +55,8 @@ def _write(file: Path, folder: Path) -> None:
     config = architectures.find(metadata).config(metadata)
     for name, content in tokenizer_files.files(metadata).items():
         _write_json(folder / name, content)
+    if architectures.has_answers(metadata):
+        (folder / chat_template.FILE).write_text(_rerank_template(), encoding="utf-8")
     modules = _modules(metadata)
     _write_json(folder / "config.json", config)
     if modules:
@@ -69,14 +75,15 @@ def _write(file: Path, folder: Path) -> None:
 def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
     # Path, kind and options of each module after the encoder; none for a reranker.
     pooling = metadata.optional("pooling_type", _NO_POOLING)
+    reranks = architectures.has_classifier(metadata) or architectures.has_answers(metadata)
     if pooling == _RANK:
-        if not architectures.has_classifier(metadata):
+        if not reranks:
             raise ModelError(
                 f"{metadata.file.path}: rerankers of the architecture {metadata.architecture!r} "
                 "are not read from GGUF: give the folder of the original model"
             )
         return []
-    if pooling == _NO_POOLING and architectures.has_classifier(metadata):
+    if pooling == _NO_POOLING and reranks:
         return []
     if pooling not in (_NO_POOLING, *_POOLING):
         raise metadata.unsupported("pooling_type", pooling, {**_POOLING, _RANK: "rank"})
@@ -90,6 +97,20 @@ def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
             "those of the original EmbeddingGemma"
         )
     return [*modules, ("4_Normalize", "Normalize", {})]  # as llama.cpp's programs do
+
+
+def _rerank_template() -> str:
+    # The file has llama.cpp's template, without an instruction.
+    published = FORMATS["qwen3-reranker"]
+    assert isinstance(published.text, str)
+    parts = []
+    for part in re.split(r"({\w+})", published.text):
+        value = json.dumps(part)
+        if role := _ROLES.get(part):
+            messages = f'messages | selectattr("role", "eq", "{role}") | map(attribute="content")'
+            value = f"{messages} | first | default({json.dumps(published.instruction)})"
+        parts.append(f"{{{{ {value} }}}}")
+    return "".join(parts)
 
 
 def _pooling(metadata: Metadata, stated: str | None) -> dict[str, Any]:

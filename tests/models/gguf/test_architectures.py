@@ -1,5 +1,6 @@
 """Models of each architecture have the states of transformers on random weights."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -29,7 +31,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.gguf.architectures import ARCHITECTURES
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from embedwell_models.hub import sources
-from tests.models import gguf_files
+from tests.models import gguf_files, kinds
 from tests.models.random_weights import randomize
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"▁w{number}" for number in range(60))]
@@ -59,9 +61,15 @@ OF_BERT = {**KEYS, "attention.layer_norm_epsilon": 0.05, "pooling_type": 1}
 Tensors = dict[str, Any]
 
 
-def load(folder: Path, kind: str, keys: Mapping[str, Any], tensors: Tensors) -> Embedder:
+def load(
+    folder: Path,
+    kind: str,
+    keys: Mapping[str, Any],
+    tensors: Tensors,
+    tokens: Mapping[str, Any] = TOKENIZER,
+) -> Embedder:
     metadata = {f"{kind}.{key}": value for key, value in keys.items()}
-    metadata |= {f"tokenizer.ggml.{key}": value for key, value in TOKENIZER.items()}
+    metadata |= {f"tokenizer.ggml.{key}": value for key, value in tokens.items()}
     file = gguf_files.write(folder / "a.gguf", {"general.architecture": kind, **metadata}, tensors)
     return Embedder.load(sources.resolve(str(file), cache=folder), device="cpu", dtype="float32")
 
@@ -187,15 +195,15 @@ def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
 
 
 def test_modernbert_has_the_states_of_transformers(tmp_path: Path) -> None:
-    kinds = ["full_attention" if layer % 3 == 0 else "sliding_attention" for layer in range(7)]
+    types = ["full_attention" if layer % 3 == 0 else "sliding_attention" for layer in range(7)]
     bases = {"full_attention": 5000.0, "sliding_attention": 300.0}
     rotary = {name: {"rope_type": "default", "rope_theta": base} for name, base in bases.items()}
-    config = ModernBertConfig(
+    options: dict[str, Any] = {
         **{**SIZES, "intermediate_size": 128, "norm_eps": 0.05, "local_attention": 8},
-        **{"layer_types": kinds, "rope_parameters": rotary, "attn_implementation": "eager"},
+        **{"layer_types": types, "rope_parameters": rotary, "attn_implementation": "eager"},
         **dict.fromkeys((f"{role}_token_id" for role in ("pad", "bos", "eos", "cls", "sep")), 0),
-    )
-    model = random(ModernBertModel(config))
+    }
+    model = random(ModernBertModel(ModernBertConfig(**options)))
     keys = {
         **{**OF_BERT, "feed_forward_length": 128, "attention.sliding_window": 8},
         **{"rope.freq_base": 5000.0, "rope.freq_base_swa": 300.0},
@@ -210,6 +218,38 @@ def test_modernbert_has_the_states_of_transformers(tmp_path: Path) -> None:
 def _thirds(blocks: Any) -> list[torch.Tensor]:
     rows = BlockMatrix(blocks, BLOCK_TYPES["Q8_0"]).to_float32()
     return [torch.from_numpy(part.copy()) for part in np.split(rows, 3)]
+
+
+def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> None:
+    content = json.loads(kinds.text("qwen"))
+    vocabulary = {**content["model"]["vocab"]}
+    merges = [m if isinstance(m, str) else " ".join(m) for m in content["model"]["merges"]]
+    sizes = {**DECODER, "vocab_size": len(vocabulary), "rope_theta": 5000.0}
+    model = random(Qwen3Model(Qwen3Config(**sizes)))
+    answers = np.random.default_rng(2).normal(size=(2, 64)).astype(np.float32)
+    tokens = {
+        "model": "gpt2",
+        "pre": "qwen2",
+        "tokens": sorted(vocabulary, key=vocabulary.__getitem__),
+        "merges": merges,
+    }
+    keys: dict[str, Any] = {**OF_DECODER, "pooling_type": 4, "rope.freq_base": 5000.0}
+    keys |= {"classifier.output_labels": ["yes", "no"], "context_length": 1024}
+    tensors = {**renamed("qwen3", model), "cls.output.weight": answers}
+    embedder = load(tmp_path, "qwen3", keys, tensors, tokens)
+    text = (
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        'and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+        "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
+        "answer the query\n<Query>: a query\n<Document>: a license<|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+    ids = Tokenizer.from_str(kinds.text("qwen")).encode(text, add_special_tokens=False).ids
+    with torch.inference_mode():
+        state = model(torch.tensor([ids])).last_hidden_state[0, -1].numpy()
+    expected = state @ (answers[0] - answers[1])
+    score = embedder.score([("a query", "a license")])
+    assert np.abs(score - expected).max() < 1e-4 * max(1, abs(expected))
 
 
 def test_a_reranker_has_the_scores_of_transformers(tmp_path: Path) -> None:
