@@ -205,6 +205,12 @@ class RowMaximumCall(ctypes.Structure):
     ]
 
 
+class TeamTimes(ctypes.Structure):
+    """See thread_pool.cpp."""
+
+    _fields_ = [(name, c_int64) for name in ("size", "elapsed", "computed")]
+
+
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads, DeltaNet),
@@ -212,7 +218,7 @@ _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> struct
         *(Distances, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
-    "threads_abi": [],
+    "threads_abi": [TeamTimes],
 }
 KERNELS, THREADS = ("encoder_abi", "linear_abi"), ("threads_abi",)
 """The C functions of the libraries of kernels, and of the library of their threads."""

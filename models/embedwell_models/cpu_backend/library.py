@@ -10,6 +10,7 @@ from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16, processor_features
+from embedwell_models.cpu_backend.team_sizing import TeamSizing
 from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
@@ -122,7 +123,7 @@ def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLD
 
 
 def kernel(isa: str, name: str) -> Kernel:
-    """Return a kernel function that runs on thread_count() threads and may raise MemoryError.
+    """Return a kernel function that runs on up to thread_count() threads; it may raise MemoryError.
 
     Raises AttributeError if the instruction set lacks the function.
     """
@@ -131,10 +132,29 @@ def kernel(isa: str, name: str) -> Kernel:
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
-        if not function(addressof(call), parallel, threads, thread_count()):
+        sizing = team_sizing(count) if (count := thread_count()) > 1 else None
+        size = sizing.size if sizing is not None else 1
+        if not function(addressof(call), parallel, threads, size):
             raise MemoryError("there is not enough memory for a forward pass of this size")
+        if sizing is not None:
+            sizing.observe(*last_team())
 
     return run
+
+
+@cache
+def team_sizing(count: int) -> TeamSizing:
+    """Return the size of this process's teams of up to `count` threads."""
+    return TeamSizing(count)
+
+
+def last_team(folder: Path = FOLDER) -> tuple[int, float, float]:
+    """Return the size of the last team that the calling thread started, and two times in seconds.
+
+    These are the duration, and the processor time of all its threads.
+    """
+    times = _threads(folder).last_team().contents
+    return times.size, times.elapsed / 1e9, times.computed / 1e9
 
 
 @cache
@@ -165,9 +185,16 @@ def team_functions(folder: Path = FOLDER) -> tuple[c_void_p, c_void_p]:
 
     Raises OSError if their library cannot be loaded.
     """
+    loaded = _threads(folder)
+    return ctypes.cast(loaded.run_team, c_void_p), ctypes.cast(loaded.team_size, c_void_p)
+
+
+@cache
+def _threads(folder: Path) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(folder / "libthreads.so"))
     abi.check(loaded, abi.source_checksum(folder), abi.THREADS)
-    return ctypes.cast(loaded.run_team, c_void_p), ctypes.cast(loaded.team_size, c_void_p)
+    loaded.last_team.restype = ctypes.POINTER(abi.TeamTimes)
+    return loaded
 
 
 def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:

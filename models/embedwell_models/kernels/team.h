@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "relax.h"
 #include "types.h"
+#include "waitable_number.h"
 
 // Functions of thread_pool.cpp that run a function on up to a number of threads, and return their
 // number. They are in a library of their own, so that every instruction set has the same threads.
@@ -63,31 +63,43 @@ struct Processors {  // where threads cannot choose their processors
 };
 #endif
 
+// A thread waits awake for as long as it takes to sleep and to be woken. Where others use the
+// processors, a thread of the team may not run for milliseconds, so the next waits are shorter.
 class Barrier {
  public:
   void wait(long rank, long size) {
-    const long round = round_.load(std::memory_order_relaxed);
+    const unsigned round = round_.now();
     processors_.record(rank);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       arrived_.store(0, std::memory_order_relaxed);
-      round_.store(round + 1, std::memory_order_release);
-      return;
-    }
-    for (long spins = 0; round_.load(std::memory_order_acquire) == round; spins++) {
-      if (spins == UNEVEN) processors_.leave_shared(rank, size);
-      if (spins < LATE)
-        relax();
-      else
-        sched_yield();  // a thread that is so late has lost its processor, perhaps to this thread
+      round_.set(round + 1);
+    } else if (!wait_awake(round)) {
+      processors_.leave_shared(rank, size);
+      round_.sleep_while(round);
     }
   }
 
  private:
-  static constexpr long UNEVEN = 300, LATE = 1000;  // pauses; mostly more than the shares differ by
+  static constexpr long MOST = 1000, LEAST = 30;  // pauses; most exceeds what the shares differ by
+
+  // Returns whether the round has ended.
+  bool wait_awake(unsigned round) {
+    const long pauses = pauses_.load(std::memory_order_relaxed);
+    for (long spins = 0; spins < pauses; spins++) {
+      if (round_.now() != round) {
+        if (pauses < MOST) pauses_.store(std::min(2 * pauses, MOST), std::memory_order_relaxed);
+        return true;
+      }
+      relax();
+    }
+    pauses_.store(std::max(pauses / 2, LEAST), std::memory_order_relaxed);
+    return false;
+  }
 
   std::atomic<long> arrived_{0};
-  alignas(64) std::atomic<long> round_{0};
-  alignas(64) Processors processors_;
+  WaitableNumber round_;
+  alignas(64) std::atomic<long> pauses_{MOST};
+  Processors processors_;
 };
 
 // One of `size` threads.

@@ -6,8 +6,10 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -21,30 +23,53 @@ namespace {
 
 using Function = void (*)(void*);
 
-thread_local unsigned team = 0;  // the size of the team that the calling thread is in, or 0
+// The size of a team, and nanoseconds: from its start to its end, and for which its threads had a
+// processor.
+struct TeamTimes {
+  int64_t size, elapsed, computed;
+};
 
-// Runs a function as one of `size` threads.
-void join(Function function, void* data, unsigned size) {
+thread_local unsigned team = 0;  // the size of the team that the calling thread is in, or 0
+thread_local TeamTimes last{};   // of the last team that the calling thread started
+
+int64_t nanoseconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
+}
+
+// Runs a function as one of `size` threads. Returns the nanoseconds for which it had a processor.
+int64_t join(Function function, void* data, unsigned size) {
   const unsigned before = team;
+  const int64_t start = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
   team = size;
   function(data);
   team = before;
+  return nanoseconds(CLOCK_THREAD_CPUTIME_ID) - start;
+}
+
+TeamTimes run_alone(Function function, void* data) {
+  const int64_t begun = nanoseconds(CLOCK_MONOTONIC), computed = join(function, data, 1);
+  return {1, nanoseconds(CLOCK_MONOTONIC) - begun, computed};
 }
 
 class Pool {
  public:
   // Teams of several threads come one after another. The team is smaller if the system starts no
   // more threads.
-  void run(Function function, void* data, unsigned count) {
+  TeamTimes run(Function function, void* data, unsigned count) {
     const std::lock_guard<std::mutex> turn(turn_);
+    const int64_t begun = nanoseconds(CLOCK_MONOTONIC);
     const unsigned wanted = std::min(count - 1, MOST);
     if (started_ < wanted) start(wanted);
     const unsigned workers = std::min(started_, wanted), size = workers + 1;
     function_ = function;
     data_ = data;
+    computed_ = 0;
     for (unsigned i = 0; i < workers; i++) sizes_[i].set(size);
-    join(function, data, size);
+    const int64_t mine = join(function, data, size);
     for (unsigned i = 0; i < workers; i++) sizes_[i].wait_while(size);
+    return {size, nanoseconds(CLOCK_MONOTONIC) - begun, computed_ + mine};
   }
 
  private:
@@ -69,7 +94,7 @@ class Pool {
     name_thread(name);
     for (WaitableNumber& own_size = sizes_[index];; own_size.set(0)) {
       const unsigned size = own_size.wait_while(0);
-      join(function_, data_, size);
+      computed_ += join(function_, data_, size);
     }
   }
 
@@ -77,6 +102,7 @@ class Pool {
   unsigned started_ = 0;
   Function function_ = nullptr;
   void* data_ = nullptr;
+  std::atomic<int64_t> computed_{0};
   WaitableNumber sizes_[MOST];  // of the team that each worker is in, or 0
 };
 
@@ -89,16 +115,16 @@ Pool pool;  // never destroyed, because workers outlive main()
 
 extern "C" {
 
-int64_t threads_abi(int64_t index) { return abi<>(index); }
+int64_t threads_abi(int64_t index) { return abi<TeamTimes>(index); }
 
 // Calls function(data) on up to `count` threads at once, and waits for them. A thread that is in a
 // team already calls it alone.
 void run_team(Function function, void* data, unsigned count) {
-  if (count <= 1 || team)
-    join(function, data, 1);
-  else
-    pool.run(function, data, count);
+  last = count <= 1 || team ? run_alone(function, data) : pool.run(function, data, count);
 }
+
+// Returns the times of the last team that the calling thread started.
+const TeamTimes* last_team() { return &last; }
 
 // Returns the number of threads that run the function that calls this.
 int team_size() { return static_cast<int>(team); }

@@ -1,8 +1,9 @@
-// A number for which a thread waits, and the names of threads, by the operating system.
+// A number for which threads wait, and the names of threads, by the operating system.
 
 #pragma once
 
 #include <atomic>
+#include <climits>
 
 #if defined(__linux__) && !defined(WITHOUT_FUTEX)
 #include <linux/futex.h>
@@ -18,13 +19,13 @@
 #if defined(__linux__) && !defined(WITHOUT_FUTEX)
 inline void name_thread(const char* name) { prctl(PR_SET_NAME, name); }
 
-// Where one thread sleeps while a number is what it was.
+// Where threads sleep while a number is what it was.
 class WaitQueue {
  public:
   void sleep_while(std::atomic<unsigned>& number, unsigned old) {
     while (number.load() == old) futex(number, FUTEX_WAIT_PRIVATE, old);
   }
-  void wake(std::atomic<unsigned>& number) { futex(number, FUTEX_WAKE_PRIVATE, 1); }
+  void wake(std::atomic<unsigned>& number) { futex(number, FUTEX_WAKE_PRIVATE, INT_MAX); }
 
  private:
   static void futex(std::atomic<unsigned>& word, int operation, unsigned number) {
@@ -58,22 +59,26 @@ class WaitQueue {
 };
 #endif
 
-// A number for which one thread waits, and which another sets.
+// A number for which threads wait, and which another thread sets.
 class WaitableNumber {
  public:
+  unsigned now() const { return number_.load(std::memory_order_acquire); }
   unsigned wait_while(unsigned old) {
     for (int spins = 0; spins < SPINS; spins++) {
-      if (const unsigned now = number_.load(std::memory_order_acquire); now != old) return now;
+      if (const unsigned number = now(); number != old) return number;
       relax();
     }
+    return sleep_while(old);
+  }
+  unsigned sleep_while(unsigned old) {
     sleepers_++;  // a count, because the sleeper before may not have left yet
     queue_.sleep_while(number_, old);
     sleepers_--;
     return number_.load();
   }
-  // Either this thread sees the sleeper, or the sleeper sees the new number, as both are ordered.
-  void set(unsigned now) {
-    number_.store(now);
+  // Either this thread sees a sleeper, or the sleeper sees the new number, as both are ordered.
+  void set(unsigned number) {
+    number_.store(number);
     if (sleepers_.load()) queue_.wake(number_);
   }
 

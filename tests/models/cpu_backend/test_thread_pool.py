@@ -4,13 +4,14 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from ctypes import c_uint, c_void_p
 from pathlib import Path
 
 import pytest
 
-from embedwell_models.cpu_backend.library import FOLDER, team_functions
+from embedwell_models.cpu_backend.library import FOLDER, last_team, team_functions
 
 pytestmark = pytest.mark.skipif(
     not (FOLDER / "libthreads.so").exists(), reason="there are no kernels without a compiler"
@@ -40,6 +41,22 @@ def test_a_thread_of_a_team_is_a_team_of_its_own_in_a_nested_call() -> None:
     sizes: list[tuple[int, int]] = []
     team(2, lambda outer: team(3, lambda inner: sizes.append((outer, inner))))
     assert sizes == [(2, 1)] * 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_team_has_the_processor_time_of_all_its_threads(count: int) -> None:
+    times: list[float] = []
+
+    def compute(_: int) -> None:
+        started = time.thread_time()
+        while time.thread_time() < started + 0.02:
+            continue
+        times.append(time.thread_time() - started)
+
+    team(count, compute)
+    size, elapsed, computed = last_team()
+    assert size == len(times) == count and elapsed > 0.02
+    assert computed >= sum(times)
 
 
 # A semaphore counts the calls, without Python's lock, which would keep the threads apart.

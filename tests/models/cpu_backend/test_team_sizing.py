@@ -1,0 +1,90 @@
+"""Sizes of teams on machines whose processors are free, or used by other programs."""
+
+from collections.abc import Callable
+
+import pytest
+
+from embedwell_models.cpu_backend.team_sizing import TeamSizing
+
+WORK = 0.01  # seconds of processor time of a pass
+Machine = Callable[[int], float]
+"""The duration of a pass by the size of its team."""
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Passes:
+    """Passes of a process on a machine that may change."""
+
+    def __init__(self, count: int) -> None:
+        self._clock = Clock()
+        self.sizing = TeamSizing(count, self._clock)
+
+    def run(self, machine: Machine, seconds: float) -> list[int]:
+        """Run passes for a while; return their sizes."""
+        sizes, end = [], self._clock.now + seconds
+        while self._clock.now < end:
+            sizes.append(self.sizing.size)
+            elapsed = machine(sizes[-1])
+            self._clock.now += elapsed
+            self.sizing.observe(sizes[-1], elapsed, WORK)
+        return sizes
+
+
+def free(size: int) -> float:
+    return WORK / size
+
+
+def shared(size: int) -> float:
+    """Other programs have nine tenths of each processor; a team waits at each of its barriers."""
+    return 10 * WORK if size == 1 else 30 * WORK
+
+
+def three_processors(size: int) -> float:
+    return WORK / size if size <= 3 else 2 * WORK
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_a_team_that_loses_nothing_keeps_its_size(count: int) -> None:
+    assert set(Passes(count).run(free, 10)) == {count}
+
+
+def test_a_team_whose_threads_wait_for_their_processors_becomes_a_single_thread() -> None:
+    sizes = Passes(2).run(shared, 100)
+    assert sizes[:2] == [2, 2] and sizes.count(1) > 0.9 * len(sizes)
+
+
+def test_a_team_shrinks_to_the_processors_that_it_gets() -> None:
+    sizes = Passes(16).run(three_processors, 100)
+    assert sizes.count(3) > 0.9 * len(sizes)
+
+
+def test_trials_of_other_sizes_take_little_of_the_time() -> None:
+    passes = Passes(2)
+    passes.run(shared, 100)
+    times = [shared(size) for size in passes.run(shared, 100) if size == 2]
+    assert 0 < sum(times) < 15
+
+
+def test_a_team_grows_again_when_the_processors_are_free() -> None:
+    passes = Passes(16)
+    passes.run(shared, 100)
+    passes.run(free, 60)
+    assert set(passes.run(free, 10)) == {16}
+
+
+def test_a_large_team_that_is_slower_for_another_reason_stays() -> None:
+    sizes = Passes(4).run(lambda size: 3 * WORK / size, 10)
+    assert sizes.count(4) > 0.8 * len(sizes), "other programs take two thirds of each processor"
+
+
+def test_a_clock_too_coarse_for_a_pass_keeps_the_size() -> None:
+    sizing = TeamSizing(2)
+    for _ in range(100):
+        sizing.observe(2, 0.0, 0.0)
+    assert sizing.size == 2
