@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.library import team_sizing
 from tests.models.built import BUILT
 from tests.models.cpu_backend.pair import Pair, batch
 from tests.models.threads import use_threads
@@ -60,6 +61,7 @@ def meet(encoder: KernelEncoder) -> list[list[tuple[int, set[int]]]]:
             os.sched_setaffinity(int(task), processors)
 
     def meeting() -> list[tuple[int, set[int]]]:
+        team_sizing.cache_clear()  # a team that waits for a processor becomes smaller
         allow({first})
         encoder.vectors(inputs, ["mean"])
         allow({first, second})

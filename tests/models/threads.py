@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from embedwell_models.cpu_backend.library import team_sizing
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 
 
@@ -10,6 +11,7 @@ from embedwell_models.encoder.threads import process_thread_count, set_thread_co
 def use_threads(count: int) -> Iterator[None]:
     """Let forward passes use this many threads, and afterwards as many as before."""
     before = process_thread_count()
+    team_sizing.cache_clear()  # the team of another test may have shrunk
     set_thread_count(count)
     try:
         yield
