@@ -46,6 +46,7 @@ from embedwell_models.model_files.multi_vector import BESIDE_DENSE, BGE_M3, Mult
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
+from embedwell_models.model_files.rerank_formats import CHOICES
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
@@ -108,6 +109,8 @@ class ModelDescription:
     def _read(
         cls, path: Path, pooling: str, rerank_format: str, adapter: str
     ) -> "ModelDescription":
+        if rerank_format not in CHOICES:
+            raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
         read_kind(path)
         tasks = modules.read_tasks(path)
         route = modules.task_route(tasks, adapter)

@@ -399,3 +399,8 @@ def test_a_reference_sentence_with_a_token_that_the_table_lacks_is_left_out(
     folder = with_token(tiny_bert(), "gene")
     loaded = Embedder.load(folder, device="cpu", dtype=precisions()[-1])
     assert loaded.trials[-1].cosine > 0.99
+
+
+def test_an_unknown_format_of_pairs_is_refused_for_any_model(tiny_bert: Folder) -> None:
+    with pytest.raises(ModelError, match="rerank_format 'other' is not one of"):
+        Embedder.load(tiny_bert(), rerank_format="other")

@@ -99,12 +99,15 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
-        """Concatenate sequences. prompt_token_counts: one for each sequence; by default zeros."""
+        """Concatenate sequences. prompt_token_counts: one for each sequence; by default zeros.
+
+        Raises TypeError for ids that are not whole numbers.
+        """
         if isinstance(rows, FlatRows):
             lengths, ids = np.array(rows.lengths, dtype=np.int64), rows.ids.astype(np.int64)
         else:
             lengths = np.array([len(row) for row in rows], dtype=np.int64)
-            ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+            ids = _concatenate(rows)
         counts = np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64)
         return cls(ids, lengths, counts)
 
@@ -157,6 +160,15 @@ class Batch:
         # As unsigned numbers, negative ids are out of range as well.
         if self.ids.view(np.uint64).max(initial=0) >= vocab_size:
             raise ValueError(f"token ids must be 0 to {vocab_size - 1}")
+
+
+def _concatenate(rows: Sequence[Row]) -> Integers:
+    try:
+        return np.concatenate(rows, dtype=np.int64, casting="same_kind")
+    except TypeError:  # also for an empty list, which numpy takes for floating-point numbers
+        if any(len(row) and np.asarray(row).dtype.kind not in "iu" for row in rows):
+            raise TypeError("token ids must be whole numbers") from None
+        return np.concatenate(rows, dtype=np.int64, casting="unsafe")
 
 
 def batches_of_similar_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

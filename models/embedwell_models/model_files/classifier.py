@@ -23,7 +23,6 @@ from embedwell_models.model_files.heads import (
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.rerank_formats import (
     AUTO,
-    CHOICES,
     FORMATS,
     JINA,
     PAIR,
@@ -122,8 +121,6 @@ class ClassifierOptions:
 
         Raises ModelError for a head, an activation or a format that is not supported.
         """
-        if rerank_format not in CHOICES:
-            raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
         path = entries[0].path
         family = families.named(config.family)
         if (family.reads_lists or family.decodes_queries) and rerank_format != AUTO:

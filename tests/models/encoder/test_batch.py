@@ -22,6 +22,13 @@ def test_sequences_of_any_integers_lie_one_after_another() -> None:
     assert batch.positions.tolist() == [0, 1, 2, 0, 0, 1]
 
 
+def test_numbers_that_are_not_whole_are_no_ids() -> None:
+    for rows in ([[1], [1.5]], [np.array([1.0])]):
+        with pytest.raises(TypeError, match="token ids must be whole numbers"):
+            Batch.of(rows)  # type: ignore[arg-type]
+    assert Batch.of([[], [3]]).ids.tolist() == [3]
+
+
 def test_what_the_tables_hold_is_accepted() -> None:
     Batch.of([[0, 9], [3, 4, 5]]).check_bounds(10, 3)
 
