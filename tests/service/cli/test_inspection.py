@@ -115,7 +115,7 @@ def test_absent_modules_and_prompts_are_shown_as_none(tiny_bert: WriteModel) -> 
 
 
 def test_an_inspection_has_every_position_scheme_with_its_parameters(tmp_path: Path) -> None:
-    write(Case("modernbert", SPECIAL), tmp_path)
+    write(Case("modernbert", {**SPECIAL, "vocab_size": 128}), tmp_path)
     write_tokenizer(tmp_path)
     full_attention, local_attention = inspect(ModelDescription.read(tmp_path))["positions"]
     assert (full_attention["scheme"], full_attention["dim"], full_attention["base"]) == (
