@@ -82,7 +82,9 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     r"bash (deploy/gpu|\.gpu)/|rsync .* gpu-host:|cd embedwell$": NotRun(
         "for a machine with a GPU", "tests/deploy/test_gpu_kit.py"
     ),
-    r"(\.venv/bin/)?pip install ": NotRun("installs packages", "tests/test_install.py"),
+    r"(KERNELS=compiled )?(\.venv/bin/)?pip install ": NotRun(
+        "installs packages", "tests/test_install.py"
+    ),
 }
 
 TESTED_PAGES = {  # pages with tests of their own, which read them
