@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
+from embedwell_models.encoder.cpus import available_cpus
+
 
 class _CallingThread(threading.local):
     single_threaded = False
@@ -17,12 +19,6 @@ class _Process:
 
 
 _calling_thread, _process = _CallingThread(), _Process()
-
-
-def allowed_cpus() -> set[int]:
-    """Return the numbers of the processors of the affinity mask; where there is none, of all."""
-    has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
-    return os.sched_getaffinity(0) if has_affinity else {*range(os.cpu_count() or 1)}
 
 
 def set_thread_count(count: int) -> None:
@@ -39,7 +35,8 @@ def set_thread_count(count: int) -> None:
 def process_thread_count() -> int:
     """Return the number that was set.
 
-    By default, it is OMP_NUM_THREADS, or else the number of processors that this process may use.
+    By default, it is OMP_NUM_THREADS, or else the number of processors that the affinity mask and
+    the quotas of cgroups allow.
     """
     return _process.count or _default_count()
 
@@ -83,4 +80,4 @@ def _set_torch_threads(count: int) -> None:
 def _default_count() -> int:
     number = os.environ.get("OMP_NUM_THREADS", "")
     count = int(number) if number.isascii() and number.isdigit() else 0
-    return count or len(allowed_cpus())
+    return count or available_cpus()

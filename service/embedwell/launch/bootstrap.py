@@ -15,14 +15,14 @@ from typing import Any
 from embedwell.batches.folder import LOCK_FILE
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
-from embedwell.engine.worker.cpus import SYSTEM_DEVICES, available_cpus, node_cpus, within_quotas
+from embedwell.engine.worker.cpus import SYSTEM_DEVICES, node_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
+from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 from embedwell_models.encoder.device import may_be_gpu
-from embedwell_models.encoder.threads import allowed_cpus
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,11 @@ def _open_sockets(host: str, port: int, reuse_port: bool = False) -> list[socket
             address = (name, sockets[0].getsockname()[1] if sockets else port, *rest)
             try:
                 listener = socket.create_server(
-                    address, family=family, backlog=_BACKLOG, reuse_port=reuse_port
+                    address,
+                    family=family,
+                    backlog=_BACKLOG,
+                    reuse_port=reuse_port,
+                    dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
                 )
             except OSError as error:
                 if error.errno not in _ADDRESS_ERRORS:

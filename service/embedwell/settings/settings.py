@@ -207,7 +207,10 @@ class Settings(BaseModel):
         default=0,
         ge=0,
         le=1024,
-        description="CPU threads of an engine; 0: all processors that the process may use.",
+        description=(
+            "CPU threads of an engine; 0: all processors that the process may use, with quotas "
+            "rounded down."
+        ),
     )
     cuda_graphs: bool = Field(
         default=True,
@@ -219,7 +222,7 @@ class Settings(BaseModel):
 
     host: Address = Field(
         default="127.0.0.1",
-        description="Address to listen on; 0.0.0.0 for all of IPv4, :: for all of IPv6.",
+        description="Address to listen on; 0.0.0.0 for all of IPv4, :: for all of both families.",
     )
     port: Port = Field(default=8080, description="Port to listen on; 0: any free port.")
     workers: int = Field(

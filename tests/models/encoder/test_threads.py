@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.threads import (
-    allowed_cpus,
     process_thread_count,
     set_thread_count,
     single_threaded,
@@ -20,7 +20,7 @@ from embedwell_models.encoder.threads import (
 )
 from tests.models.threads import use_threads
 
-CPUS = len(allowed_cpus())
+CPUS = available_cpus()
 
 
 @pytest.mark.parametrize(

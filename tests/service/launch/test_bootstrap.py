@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.engine.worker.cpus import available_cpus, node_cpus, within_quotas
+from embedwell.engine.worker.cpus import node_cpus
 from embedwell.launch.bootstrap import (
     default_workers,
     open_exclusive,
@@ -17,6 +17,7 @@ from embedwell.launch.bootstrap import (
     place_engines,
 )
 from embedwell.settings.settings import Settings
+from embedwell_models.encoder.cpus import available_cpus, within_quotas
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(
@@ -60,12 +61,15 @@ def test_new_connections_are_distributed_among_all_listeners() -> None:
 
 
 @IPV6
-def test_the_ipv6_wildcard_does_not_listen_on_ipv4() -> None:
+def test_the_ipv6_wildcard_listens_on_ipv4_too() -> None:
     first = open_exclusive("::", 0)
-    second = open_shared("::", first[0].getsockname()[1])
+    port = first[0].getsockname()[1]
+    second = open_shared("::", port)
     with closing_all(*first, *second):
-        for [listener] in (first, second):
-            assert listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port), timeout=60).close()
+        with pytest.raises(OSError, match=f"cannot listen on 0.0.0.0 port {port}"):
+            open_exclusive("0.0.0.0", port)
 
 
 def test_a_host_name_is_listened_on_at_all_its_addresses_with_one_port() -> None:

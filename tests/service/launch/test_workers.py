@@ -14,9 +14,9 @@ import httpx
 import psutil
 import pytest
 
-from embedwell.engine.worker.cpus import available_cpus
 from embedwell.launch.bootstrap import default_workers
 from embedwell.launch.supervised import HTTP_PROCESS
+from embedwell_models.encoder.cpus import available_cpus
 from tests.service.responses import error
 from tests.service.server import Server
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
-from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.precision.trials import Trial

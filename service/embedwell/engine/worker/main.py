@@ -15,12 +15,12 @@ from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.batch_sizing import BatchLimit, BatchSizing, choose_batch_limit
-from embedwell.engine.worker.cpus import available_cpus
 from embedwell.engine.worker.load import load_as
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.receiver import Connections
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
+from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder

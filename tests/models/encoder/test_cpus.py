@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.engine.worker.cpus import available_cpus, within_quotas
-from embedwell_models.encoder.threads import allowed_cpus
+from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 
 WANTED = 8
 
@@ -43,9 +42,12 @@ def test_the_smallest_quota_counts(tmp_path: Path, membership: Path) -> None:
     assert within_quotas(WANTED, 1, tmp_path, membership) == 1
 
 
-def test_a_fraction_of_a_processor_is_rounded_up(tmp_path: Path, membership: Path) -> None:
-    (tmp_path / "cpu.max").write_text("150000 100000")
-    assert within_quotas(WANTED, 1, tmp_path, membership) == 2
+@pytest.mark.parametrize(("quota", "expected"), [("150000", 1), ("250000", 2), ("10000", 1)])
+def test_a_fraction_of_a_processor_is_rounded_down(
+    tmp_path: Path, membership: Path, quota: str, expected: int
+) -> None:
+    (tmp_path / "cpu.max").write_text(f"{quota} 100000")
+    assert within_quotas(WANTED, 1, tmp_path, membership) == expected
 
 
 @pytest.mark.parametrize(("quota", "expected"), [("100000", 1), ("-1", WANTED)])
