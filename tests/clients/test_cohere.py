@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cohere
+import httpx
 import numpy as np
 import pytest
 from cohere.core.api_error import ApiError
@@ -307,3 +308,12 @@ def test_tokens_are_those_of_the_model(server: Server, embedder: Embedder) -> No
         text = client.detokenize(tokens=tokens.tokens, model=DEFAULT).text
     assert tokens.tokens == embedder.tokenize([TEXTS[0]])[0][1:-1]
     assert tokens.token_strings == ["A", "first", "text", "."] and text == "a first text."
+
+
+def test_the_key_can_be_checked(strict_server: Server) -> None:
+    def check(key: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer {key}"}
+        return httpx.post(f"{strict_server.url}/v1/check-api-key", headers=headers)
+
+    assert check("secret").json() == {"valid": True}
+    assert check("wrong").status_code == 401

@@ -328,3 +328,10 @@ def test_a_request_may_have_thousands_of_texts(client: ollama.Client, server: Se
     assert server.post("/embed", {"inputs": texts}).json()["code"] == "too_many_texts"
     status, message = error_of(client, input=["a long text " * 80] * 3000)
     assert status == 413 and "tokens" in message
+
+
+def test_a_request_may_say_that_it_wants_no_stream(server: Server) -> None:
+    body = {"model": DEFAULT, "input": TEXTS}
+    unstreamed = server.post("/api/embed", {**body, "stream": False}).json()
+    assert unstreamed["embeddings"] == server.post("/api/embed", body).json()["embeddings"]
+    assert server.post("/api/embeddings", {**body, "input": None, "prompt": "x"}).is_success

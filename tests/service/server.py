@@ -28,7 +28,9 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
     """The error object of a response of any API, with the text under `message`."""
     content = response.json()
     error = content.get("error")
-    return error if isinstance(error, dict) else {"message": error, **content}
+    if isinstance(error, dict):
+        return error
+    return {"message": content.get("detail") if error is None else error, **content}
 
 
 class HttpServer:

@@ -185,13 +185,30 @@ class Error(TypedDict):
 class OpenAIError(TypedDict):
     """An error in OpenAI's format.
 
-    - `message`: the message again, for clients of Cohere and Mistral.
-    - `detail`: the message again, for Voyage's client.
+    - `message`: the message again, for clients of Cohere, Mistral and TEI.
+    - `detail`: the message again, for Voyage's clients.
+    - `type`, `code`: TEI's category, and the status.
     """
 
     error: FaultWithRequestId
     message: str
     detail: str
+    type: TEIErrorType
+    code: int
+
+
+@forbid_extra
+class VoyageError(TypedDict):
+    """An error in Voyage's format, for a request with fields that only Voyage's clients send.
+
+    Those before version 0.5 fail on an error that has an object `error`.
+    """
+
+    detail: str
+    code: str
+    param: str | None
+    index: NonNegativeInt | None
+    request_id: str
 
 
 @forbid_extra
@@ -208,12 +225,17 @@ class CohereError(TypedDict):
     index: NonNegativeInt | None
 
 
-def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
+def respond(
+    error: ServiceError, request_id: str, path: str = "", is_voyage: bool = False
+) -> Response:
     """Build the response of an error.
 
     path: path of the request without a gateway's prefix; "" if unknown.
+    is_voyage: whether only Voyage's clients send such a request.
     """
-    body = orjson.dumps(_format(path)(error, {**describe(error), "request_id": request_id}))
+    content: FaultWithRequestId = {**describe(error), "request_id": request_id}
+    format_error = _format(path, is_voyage)
+    body = orjson.dumps(format_error(error, content))
     return Response(body, error.status, error.headers, media_type="application/json")
 
 
@@ -249,7 +271,24 @@ def _ollama(error: ServiceError, content: FaultWithRequestId) -> Error:
 def _openai(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
     """OpenAI's format, with the message also where other vendors' clients read it."""
     message = content["message"]
-    return {"error": content, "message": message, "detail": message}
+    return {
+        "error": content,
+        "message": message,
+        "detail": message,
+        "type": _error_type(error),
+        "code": error.status,
+    }
+
+
+def _voyage(_error: ServiceError, content: FaultWithRequestId) -> VoyageError:
+    """Voyage's format: the message as a string."""
+    return {
+        "detail": content["message"],
+        "code": content["code"],
+        "param": content["param"],
+        "index": content["index"],
+        "request_id": content["request_id"],
+    }
 
 
 def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
@@ -264,12 +303,12 @@ def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
 
 
 def _format(
-    path: str,
-) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | CohereError]:
+    path: str, is_voyage: bool
+) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | VoyageError | CohereError]:
     if path == "/v1/embed" or path.startswith("/v2/"):
         return _cohere
     if path.startswith(("/v1/", "/openai/")) or path in {"/embeddings", "/models"}:
-        return _openai
+        return _voyage if is_voyage else _openai
     return _ollama if path.startswith("/api/") else _native
 
 

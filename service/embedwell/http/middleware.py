@@ -214,7 +214,9 @@ class _ResponseSender:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, InternalError):
             self._failures.write(self._context.id, self._context.path, status, failure.message)
         if self.status is None:
-            response = respond(failure, self._context.id, self._context.path)
+            response = respond(
+                failure, self._context.id, self._context.path, self._context.is_voyage
+            )
             head = {"status": response.status_code, "headers": response.raw_headers}
             await self({"type": "http.response.start", **head})
             await self({"type": "http.response.body", "body": response.body})

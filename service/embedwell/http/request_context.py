@@ -28,7 +28,7 @@ class RequestContext:
     - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
       (the client's media types) and memory (its reservation); from the connection started (when the
       head arrived) and has_hung_up (whether the client has closed the connection);
-    - the router: body_bytes;
+    - the router: body_bytes, and is_voyage (whether only Voyage's clients send such a body);
     - `abort`: fault, the client's error for which the task was cancelled;
     - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
       since tokenize_start;
@@ -41,6 +41,7 @@ class RequestContext:
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
     body_bytes: int = 0
+    is_voyage: bool = False
     fault: ServiceError | None = None
     memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)

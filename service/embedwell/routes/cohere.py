@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import CohereError, forbid_extra
+from embedwell.http.error_responses import CohereError, OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.prompts import Role
@@ -16,6 +16,7 @@ from embedwell.inputs.request_inputs import Content, ImageInput, Input, input_of
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router
@@ -178,8 +179,13 @@ class CohereResponse(TypedDict):
     response_type: Literal["embeddings_by_type"]
 
 
+@forbid_extra
+class CohereKey(TypedDict):
+    valid: Literal[True]
+
+
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /v2/embed, and /v1/embed for older clients."""
+    """Create the routes /v2/embed, /v1/embed for older clients, and /v1/check-api-key."""
     models = registry.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Cohere", error_schema=CohereError)
 
@@ -191,6 +197,14 @@ def router(registry: ModelRegistry) -> APIRouter:
         texts = [item for item in input_list(request.inputs) if isinstance(item, str)]
         meta, types = response_meta(rows, context, "2"), body.embedding_types or ["float"]
         return _by_type(context, vectors, types, texts, meta)
+
+    @routes.post(
+        "/v1/check-api-key",
+        summary="Check the key (Cohere)",
+        responses=route_responses(AUTH_ERRORS, OpenAIError),
+    )
+    async def check_api_key() -> CohereKey:
+        return {"valid": True}  # the key of each request is checked before its route
 
     @routes.post("/v1/embed", summary="Create embeddings (Cohere, version 1)")
     async def cohere_v1(

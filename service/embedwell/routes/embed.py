@@ -232,7 +232,7 @@ class EmbedService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed, which is also at the root for TEI's clients."""
+    """Create the route /embed, which is also at / if the default model embeds."""
     models = registry.choice(EmbedService, DENSE, MULTI)
     routes = api_router("embed")
 
@@ -242,11 +242,12 @@ def router(registry: ModelRegistry) -> APIRouter:
         response_model=EmbedResponse,
         responses=route_responses(binary=True),
     )
-    @routes.post("/", include_in_schema=False)
     async def embed(context: RequestDep, body: EmbedRequest) -> EmbedResponse | BinaryResponse:
         body = body.with_parameters()
         return await models.choose(body.model, body.task).embed(context, body)
 
+    for path in registry.root_path(DENSE, MULTI):
+        routes.post(path, include_in_schema=False)(embed)
     return routes
 
 

@@ -87,7 +87,7 @@ class SparseService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed_sparse."""
+    """Create the route /embed_sparse, which is also at / if the default model is sparse alone."""
     models = registry.choice(SparseService, SPARSE)
     routes = api_router("embed")
 
@@ -95,6 +95,8 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def embed_sparse(context: RequestDep, body: SparseRequest) -> list[list[SparseEntry]]:
         return await models.choose(body.model, body.task).embed(context, body)
 
+    for path in registry.root_path(SPARSE):
+        routes.post(path, include_in_schema=False)(embed_sparse)
     return routes
 
 

@@ -23,6 +23,7 @@ from embedwell_models.output_names import DENSE, MULTI
 class OllamaBody(Body):
     """Fields of both routes.
 
+    - `stream`: ignored, because there is one response.
     - `keep_alive`: ignored, as the server's settings decide when a model is unloaded.
     - `options`: `num_ctx` is the maximum tokens of a text. Other and unknown options are ignored,
       as in Ollama.
@@ -31,6 +32,7 @@ class OllamaBody(Body):
     model: str
     options: dict[str, Any] | None = None
     keep_alive: float | str | None = None
+    stream: bool | None = None
 
     def num_ctx(self) -> int:
         """Return the maximum tokens of a text, 0 for the model's limit; raises BadRequest."""

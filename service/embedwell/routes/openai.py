@@ -9,7 +9,7 @@ from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import VoyageError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
@@ -94,6 +94,8 @@ class EmbeddingsRequest(Body):
         {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
         {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
     )
+
+    voyage_fields = frozenset({"truncation"})
 
     input: OpenAIInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
@@ -244,13 +246,6 @@ class OutputEmbeddings(TypedDict):
 
 
 @forbid_extra
-class EmbeddingUsage(OpenAIUsage):
-    """Token counts, with one that strict clients of Mistral's API expect."""
-
-    completion_tokens: Literal[0]
-
-
-@forbid_extra
 class OpenAIResponse(TypedDict):
     """Response of /v1/embeddings.
 
@@ -263,7 +258,7 @@ class OpenAIResponse(TypedDict):
     created: int
     data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings]
     model: str
-    usage: EmbeddingUsage
+    usage: OpenAIUsage
 
 
 async def create_embeddings(
@@ -291,7 +286,7 @@ async def create_embeddings(
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/embeddings, which Infinity has at /embeddings."""
     models = registry.choice(EmbedService, DENSE, MULTI)
-    routes = api_router("OpenAI", error_schema=OpenAIError)
+    routes = api_router("OpenAI", error_schema=VoyageError)
 
     @routes.post("/v1/embeddings", summary="Create embeddings (OpenAI)")
     @routes.post("/embeddings", include_in_schema=False)
@@ -363,5 +358,5 @@ def _response(
         "created": int(time.time()),
         "data": data,
         "model": model,
-        "usage": {**token_usage(context), "completion_tokens": 0},
+        "usage": token_usage(context),
     }

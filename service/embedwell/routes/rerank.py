@@ -127,8 +127,8 @@ class RerankService:
         """Respond to /rerank."""
         contents, options = body.contents, body.input_options()
         is_weaviate = body.weaviate_property is not None
-        repeats = body.return_text or body.return_documents or is_weaviate
-        texts = _texts(contents) if repeats else []
+        repeats = body.repeats_documents(context.path)
+        texts = _texts(contents) if repeats or body.return_text or is_weaviate else []
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.wants_logits else self.scores(logits)
         if is_weaviate:
@@ -136,7 +136,7 @@ class RerankService:
         ranks = _ranks(logits, scores, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
             return _tei_ranks(ranks, texts if body.return_text else None)
-        documents = texts if body.return_documents else None
+        documents = texts if repeats else None
         if body.is_voyage:
             return {
                 "object": "list",
@@ -157,7 +157,7 @@ class RerankService:
             "meta": _meta(rows, context, "1"),
         }
         if body.is_ambiguous:
-            response["data"] = _rank_texts(ranks, documents)
+            response["data"] = _rank_texts(ranks, documents if body.return_documents else None)
         if body.details:
             response["inputs"] = describe_inputs(rows)
         return response
@@ -190,6 +190,9 @@ def router(registry: ModelRegistry) -> APIRouter:
     @routes.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
         return await models.choose(body.model).rerank(context, body)
+
+    for path in registry.root_path("rerank"):
+        routes.post(path, include_in_schema=False)(rerank)
 
     @routes.post(
         "/v2/rerank",

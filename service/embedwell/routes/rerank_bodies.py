@@ -92,7 +92,8 @@ class RerankRequest(PairBody):
 
     - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
     - `raw_scores`: return the logits of a reranker.
-    - `return_text`, `return_documents`: repeat the texts in the response.
+    - `return_text`, `return_documents`: repeat the texts in the response. Default: only texts of
+      `documents` at /v1/rerank, as Jina and vLLM do.
     - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
     - `max_tokens_per_doc`: read at most so many tokens of a document.
     - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
@@ -100,6 +101,7 @@ class RerankRequest(PairBody):
     - `details`: describe each document in the response.
     - `rank_fields`: sent by Cohere's older clients; must be null.
     - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored; no document is read in chunks.
+    - `kwargs`: sent by Xinference's client, always empty; ignored.
     - `property`: sent by Weaviate. The response then has its format, and the request's order.
     """
 
@@ -107,6 +109,8 @@ class RerankRequest(PairBody):
         {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
         {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
     )
+
+    voyage_fields = frozenset({"top_k", "truncation"})
 
     query: str
     texts: TextList | None = None
@@ -126,6 +130,7 @@ class RerankRequest(PairBody):
     max_chunks_per_doc: int | None = None
     overlap_tokens: int | None = None
     return_len: bool | None = None
+    kwargs: Literal["{}"] | None = None
     weaviate_property: str | None = Field(None, alias="property")
 
     @property
@@ -138,12 +143,21 @@ class RerankRequest(PairBody):
     @property
     def is_voyage(self) -> bool:
         """Whether the request has a field that only Voyage's API has."""
-        return bool(self.model_fields_set & {"top_k", "truncation"})
+        return not self.model_fields_set.isdisjoint(self.voyage_fields)
 
     @property
     def is_ambiguous(self) -> bool:
         """Whether Voyage's clients can have sent the request, without a field that tells so."""
         return self.texts is None and not self.model_fields_set & _NOT_OF_VOYAGE
+
+    def repeats_documents(self, path: str) -> bool:
+        """Whether the response repeats documents: as requested, or as Jina and vLLM do at /v1."""
+        if self.return_documents is not None:
+            return self.return_documents
+        others = self.texts is not None or self.is_voyage or "raw_scores" in self.model_fields_set
+        if others or self.weaviate_property is not None or not path.startswith("/v1/"):
+            return False
+        return all(isinstance(content, str) for content in self.contents)
 
     @property
     def wants_logits(self) -> bool:

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import VoyageError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.request_inputs import ImageInput, Input, TextPart, input_of_parts
@@ -68,6 +68,8 @@ class VoyageRequest(Body):
         }
     )
 
+    voyage_fields = frozenset({"inputs"})
+
     inputs: Annotated[list[VoyageInput], FAIL_FAST]
     model: str | None = None
     input_type: Literal["query", "document"] | None = None
@@ -116,7 +118,7 @@ class VoyageResponse(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multimodalembeddings."""
     models = registry.choice(DenseVectorService, DENSE, MULTI)
-    routes = api_router("OpenAI", error_schema=OpenAIError)
+    routes = api_router("OpenAI", error_schema=VoyageError)
 
     @routes.post("/v1/multimodalembeddings", summary="Embed texts and images (Voyage)")
     async def multimodal_embeddings(context: RequestDep, body: VoyageRequest) -> VoyageResponse:

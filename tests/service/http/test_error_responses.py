@@ -146,7 +146,9 @@ def test_a_full_disk_is_named(number: int) -> None:
 
 FAULT = BadRequest("no", param="inputs", index=3)
 REST = {"code": "invalid_request", "param": "inputs", "index": 3}
-OPENAI = {"message": "no", "type": "invalid_request_error", "request_id": "1", **REST}
+FIELDS = {"message": "no", "type": "invalid_request_error", "request_id": "1", **REST}
+OPENAI = {"error": FIELDS, "message": "no", "detail": "no", "type": "Validation", "code": 400}
+VOYAGE = {"detail": "no", "request_id": "1", **REST}
 NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
 
 
@@ -160,14 +162,14 @@ NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
         ("/api/embed", NATIVE),
         ("/v10/embeddings", NATIVE),
         ("", NATIVE),  # unknown
-        ("/v1/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
-        ("/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
-        ("/models", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/v1/embeddings", OPENAI),
+        ("/embeddings", OPENAI),
+        ("/models", OPENAI),
         ("/models/a/pipeline/feature-extraction", NATIVE),
-        ("/v1/models/a\nb", {"error": OPENAI, "message": "no", "detail": "no"}),
-        ("/v1/chat/completions", {"error": OPENAI, "message": "no", "detail": "no"}),
-        ("/openai/deployments/a/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
-        ("/openai/nowhere", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/v1/models/a\nb", OPENAI),
+        ("/v1/chat/completions", OPENAI),
+        ("/openai/deployments/a/embeddings", OPENAI),
+        ("/openai/nowhere", OPENAI),
         ("/openais", NATIVE),
         ("/v1/embed", {"id": "1", "message": "no", **REST}),
         ("/v2/embed", {"id": "1", "message": "no", **REST}),
@@ -176,6 +178,8 @@ NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
 )
 def test_the_path_selects_the_format(path: str, content: dict[str, Any]) -> None:
     assert orjson.loads(respond(FAULT, "1", path).body) == content
+    with_voyage = VOYAGE if content is OPENAI else content
+    assert orjson.loads(respond(FAULT, "1", path, is_voyage=True).body) == with_voyage
 
 
 @pytest.mark.parametrize(

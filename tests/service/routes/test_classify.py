@@ -47,6 +47,11 @@ def by_label(prediction: list[dict[str, Any]]) -> list[float]:
     return [scores[name] for name in LABELS.values()]
 
 
+def test_the_root_path_predicts_if_the_model_classifies(classifier: HttpServer) -> None:
+    body = {"inputs": [["the license"], ["any", "you"]]}
+    assert classifier.post("/", body).json() == classifier.post("/predict", body).json()
+
+
 def test_predictions_of_pairs_equal_those_of_sentence_transformers(
     classifier: HttpServer, logits: np.ndarray[Any, Any]
 ) -> None:

@@ -52,6 +52,14 @@ def m3(folders: Folders) -> Iterator[HttpServer]:
         yield server
 
 
+def test_the_root_path_is_sparse_unless_the_model_has_dense_vectors(
+    splade: HttpServer, m3: HttpServer
+) -> None:
+    body = {"inputs": TEXTS[:2]}
+    assert splade.post("/", body).json() == splade.post("/embed_sparse", body).json()
+    assert m3.post("/", body).json() == m3.post("/embed", body).json()
+
+
 def expected(folder: Path, texts: list[str], output: str = SPARSE) -> list[SparseVector]:
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     outputs = embedder.outputs(embedder.tokenize(texts), [output])

@@ -73,15 +73,34 @@ def test_documents_are_ranked_in_the_shape_of_jina_and_truncated(
     content = response.json()
     assert_ranked(content["results"], sigmoid(logits), "relevance_score")
     tokens = int(response.headers["x-tokens"])
-    assert content["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
+    assert content["usage"] == usage
     assert response.headers["x-truncated"] == "1" and content["object"] == "rerank"
     as_llama_server = reranker.post("/v1/reranking", {**body, "model": "small"}).json()
     assert as_llama_server["results"] == content["results"]
     best = reranker.post("/rerank", {**body, "top_n": 2, "return_documents": True}).json()
-    assert best["results"] == [
-        {**result, "document": {"text": DOCUMENTS[result["index"]]}}
-        for result in content["results"][:2]
-    ]
+    assert best["results"] == content["results"][:2]
+
+
+def test_documents_come_back_by_default_where_jina_and_vllm_return_them(
+    reranker: HttpServer,
+) -> None:
+    body = {"query": QUERY, "documents": DOCUMENTS[:2], "model": "small"}
+
+    def documents(path: str, **fields: object) -> list[Any]:
+        results = reranker.post(path, {**body, **fields}).json()["results"]
+        return [result.get("document") for result in sorted(results, key=lambda it: it["index"])]
+
+    objects, none = [{"text": text} for text in DOCUMENTS[:2]], [None, None]
+    assert documents("/v1/rerank") == documents("/v1/reranking", top_n=2) == objects
+    assert documents("/rerank") == documents("/v1/rerank", return_documents=False) == none
+    assert documents("/v1/rerank", raw_scores=False) == none  # Infinity's clients
+    assert documents("/rerank", raw_scores=False, return_documents=True) == DOCUMENTS[:2]
+
+
+def test_the_root_path_ranks_if_the_model_does(reranker: HttpServer) -> None:
+    body = {"query": QUERY, "texts": DOCUMENTS, "truncate": True}
+    assert reranker.post("/", body).json() == reranker.post("/rerank", body).json()
 
 
 def test_a_request_with_voyages_fields_has_voyages_response(
@@ -171,6 +190,7 @@ def test_documents_may_be_called_content_and_all_of_them_are_the_best_0(
 
 def test_a_limit_of_each_document_is_the_same_on_every_path(reranker: HttpServer) -> None:
     body = {"model": "small", "query": QUERY, "documents": DOCUMENTS, "max_tokens_per_doc": 1}
+    body["return_documents"] = False
     expected = reranker.post("/v2/rerank", body).json()["results"]
     assert reranker.post("/v1/rerank", body).json()["results"] == expected
     for fields in ({"truncate": False}, {"truncation": False}, {"on_overflow": "max"}):
@@ -206,8 +226,8 @@ def test_a_pair_may_have_a_maximum_of_tokens(
 
 
 def test_options_without_an_effect_here_are_ignored(reranker: HttpServer) -> None:
-    body = {"query": QUERY, "documents": DOCUMENTS}
-    ignored = {"return_len": True, "overlap_tokens": 80, "max_chunks_per_doc": 10}
+    body = {"query": QUERY, "documents": DOCUMENTS, "return_documents": False}
+    ignored = {"return_len": True, "overlap_tokens": 80, "max_chunks_per_doc": 10, "kwargs": "{}"}
     results = reranker.post("/v1/rerank", body).json()["results"]
     assert reranker.post("/v1/rerank", {**body, **ignored}).json()["results"] == results
     raw = reranker.post("/v1/rerank", {**body, "raw_scores": True}).json()["results"]

@@ -133,8 +133,8 @@ def test_long_texts_are_truncated_or_refused_by_their_index(dense: HttpServer) -
 
 def test_a_limit_of_each_document_counts_its_own_tokens(dense: HttpServer) -> None:
     body = {"query": "you", "documents": ["any by any by"], "max_tokens_per_doc": 2}
-    cut = dense.post("/v1/rerank", body).json()["results"]
-    assert cut == dense.post("/v1/rerank", {**body, "documents": ["any by"]}).json()["results"]
+    cut = dense.post("/rerank", body).json()["results"]
+    assert cut == dense.post("/rerank", {**body, "documents": ["any by"]}).json()["results"]
 
 
 def test_each_text_may_have_a_maximum_of_tokens(dense: HttpServer) -> None:

@@ -63,3 +63,26 @@ def test_an_image_is_refused_by_a_model_of_texts(server: HttpServer) -> None:
 
 def test_no_inputs_are_refused(server: HttpServer) -> None:
     assert error(server.post(PATH, {"inputs": []}), 400)["code"] == "no_input"
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/v1/embeddings", {"input": "x", "truncation": True, "output_dimension": 9999}),
+        ("/v1/embeddings", {"input": "x", "truncation": "yes"}),
+        ("/v1/rerank", {"query": "x", "documents": ["y"], "top_k": -1}),
+        ("/v1/multimodalembeddings", {"inputs": 7}),
+    ],
+)
+def test_errors_have_no_object_that_older_clients_cannot_read(
+    server: HttpServer, route: str, body: dict[str, object]
+) -> None:
+    response = server.post(route, body)
+    content = response.json()
+    assert response.status_code == 400 and isinstance(content["detail"], str)
+    assert "error" not in content and content["code"] == error(response, 400)["code"]
+
+
+def test_errors_of_other_clients_keep_the_object_of_openai(server: HttpServer) -> None:
+    content = server.post("/v1/embeddings", {"input": "x", "dimensions": 9999}).json()
+    assert content["error"]["message"] == content["detail"] and content["code"] == 400

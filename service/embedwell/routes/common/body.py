@@ -1,8 +1,8 @@
 """Base class of request bodies, and the input types that several bodies share."""
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,19 @@ class Body(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    voyage_fields: ClassVar[Collection[str]] = frozenset()
+    """Fields that only Voyage's clients send."""
+
+    @classmethod
+    def has_voyage_fields(cls, text: bytes) -> bool:
+        """Tell whether a body, which may be invalid, has fields that only Voyage's clients send."""
+        if not cls.voyage_fields:
+            return False
+        try:
+            fields = from_json(text)
+        except ValueError:
+            return False
+        return isinstance(fields, dict) and not fields.keys().isdisjoint(cls.voyage_fields)
 
     @classmethod
     def parse(cls, text: bytes) -> Self:

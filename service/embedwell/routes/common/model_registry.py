@@ -8,9 +8,12 @@ from embedwell.http.request_context import model_in_path
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.settings.model_settings import served_task
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
+_ROOT_TASKS = ("classify", "rerank", DENSE, MULTI, SPARSE)
+"""Tasks and outputs, of which the first that the default model has is served at /."""
 _RETRIEVAL = ("retrieval.query", "retrieval.passage")  # Jina's tasks
 _BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
@@ -185,6 +188,15 @@ class ModelRegistry:
         )
         services = [service(model) for model in self.models]
         return ModelChoice(self._names, services, next(default, 0), self._tasks)
+
+    def root_path(self, *tasks: str) -> list[str]:
+        """Return the path / for the routes of the default model's task, else nothing.
+
+        TEI's clients post to it what its model computes. tasks: tasks and outputs of the routes.
+        """
+        offered = self.models[0].task_and_outputs
+        first = next((name for name in (*_ROOT_TASKS, *offered) if name in offered), None)
+        return ["/"] if first in tasks else []
 
     def choose(self, name: str) -> ServedModel:
         """Return the model of a name; raises UnknownModel."""

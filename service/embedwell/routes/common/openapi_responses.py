@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from embedwell.http.error_responses import CohereError, Error, OpenAIError
+from embedwell.http.error_responses import CohereError, Error, OpenAIError, VoyageError
 from embedwell.routes.common.response_body import BYTES, NPY
 
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"
@@ -31,7 +31,7 @@ _DESCRIPTIONS: Mapping[int, str] = {
     504: "The response took too long.",
     507: "The server's disk is full.",
 }
-_ERROR_SCHEMAS = (Error, OpenAIError, CohereError)
+_ERROR_SCHEMAS = (Error, OpenAIError, CohereError, VoyageError)
 _BINARY_HEADERS = {
     name: {"type": "string"}
     for name in ("x-shape", "x-dtype", "x-lengths")  # the last one of several vectors of each text
@@ -118,12 +118,18 @@ def _error_response(error_schema: Any, status: int) -> OpenAPIObject:
         for name, schema in _STATUS_HEADERS.get(status, {}).items()
     }
     optional = _optional_headers(_OPTIONAL_STATUS_HEADERS.get(status, {}))
-    reference = {"$ref": _SCHEMA_REFERENCE.format(model=error_schema.__name__)}
+    reference = _schema_reference(error_schema)
+    if error_schema is VoyageError:  # until the body is read, the format is OpenAI's
+        reference = {"anyOf": [reference, _schema_reference(OpenAIError)]}
     return {
         "description": _DESCRIPTIONS[status],
         "headers": {**_header_references(), **required, **optional},
         "content": {"application/json": {"schema": reference}},
     }
+
+
+def _schema_reference(schema: Any) -> OpenAPIObject:
+    return {"$ref": _SCHEMA_REFERENCE.format(model=schema.__name__)}
 
 
 def _error_reference(error_schema: Any, status: int) -> OpenAPIObject:

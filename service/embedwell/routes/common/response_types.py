@@ -1,7 +1,7 @@
 """Types of JSON responses that several APIs share; responses have no other fields."""
 
 from collections.abc import Iterable
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
@@ -64,13 +64,17 @@ class RequestSummary(TypedDict):
 
 @forbid_extra
 class OpenAIUsage(TypedDict):
+    """Token counts, with one that strict clients of Mistral's and vLLM's APIs expect."""
+
     prompt_tokens: NonNegativeInt
     total_tokens: NonNegativeInt
+    completion_tokens: Literal[0]
 
 
 def token_usage(context: RequestContext) -> OpenAIUsage:
     """Return the token count of a request in OpenAI's format."""
-    return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
+    tokens = context.tokens
+    return {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
 
 
 def describe_inputs(rows: Iterable[InputRow]) -> list[Input]:

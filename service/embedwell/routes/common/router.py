@@ -95,6 +95,7 @@ class DirectRoute(APIRoute):
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
+        context.is_voyage = not request.model_fields_set.isdisjoint(request.voyage_fields)
         with fields_named(request):
             content = await self.endpoint(context, request)
         if isinstance(content, BinaryResponse):
@@ -162,9 +163,13 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
     context.body_bytes = len(content)
     if context.body_bytes > _TINY_BODY:
         context.check_connected()
-    if context.body_bytes <= _SMALL_BODY:
-        return _parse(body_type, content)
-    return await run_in_thread(_parse, body_type, content, small=False)
+    try:
+        if context.body_bytes <= _SMALL_BODY:
+            return _parse(body_type, content)
+        return await run_in_thread(_parse, body_type, content, small=False)
+    except BadRequest:
+        context.is_voyage = body_type.has_voyage_fields(content)
+        raise
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
