@@ -302,12 +302,15 @@ def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
     }
 
 
+_OPENAI_PATHS = {"/embeddings", "/models", "/pooling"}
+
+
 def _format(
     path: str, is_voyage: bool
 ) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | VoyageError | CohereError]:
     if path == "/v1/embed" or path.startswith("/v2/"):
         return _cohere
-    if path.startswith(("/v1/", "/openai/")) or path in {"/embeddings", "/models"}:
+    if path.startswith(("/v1/", "/openai/")) or path in _OPENAI_PATHS:
         return _voyage if is_voyage else _openai
     return _ollama if path.startswith("/api/") else _native
 

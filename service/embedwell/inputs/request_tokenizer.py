@@ -244,6 +244,14 @@ class RequestTokenizer:
         steps = self._tokenizer.ids_without_special(self._before_text(options))
         return len(self._tokenizer.special_tokens) + len(run_to_completion(steps))
 
+    def limited_length(self, requested: int | None, param: str) -> int | None:
+        """Return a requested maximum length, at most the model's; raises BadRequest."""
+        if requested is None:
+            return None
+        length = min(requested, self.max_length)
+        self.check_max_length(length, param)
+        return length
+
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""
         special = len(self._tokenizer.special_tokens)

@@ -22,7 +22,7 @@ from embedwell.routes.common.body import (
     input_list,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import PairBody, TokenLimit
+from embedwell.routes.common.options import PairBody, TokenLimit, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import (
@@ -30,6 +30,8 @@ from embedwell.routes.common.scores import (
     logits_to_scores,
     ranking,
 )
+from embedwell.routes.openai_inputs import Message, input_of_messages
+from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 
 _Texts = Annotated[list[str], Field(min_length=1, max_length=2), FAIL_FAST]
@@ -92,13 +94,15 @@ class PredictRequest(PairBody):
         return "none" if self.raw_scores else function
 
 
-class ClassifyRequest(Body):
+class ClassifyRequest(VLLMFields):
     """Request body of /classify: a text, its token ids, or a list of these.
 
     - `raw_scores`: sent by Infinity's clients. With it, the response has Infinity's format,
       otherwise vLLM's.
     - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
     - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens; -1 is the model's limit.
+    - `messages`: vLLM's, in place of `input`: one message with one text.
+    - `add_special_tokens`: must be true.
     """
 
     model_config = examples(
@@ -107,12 +111,15 @@ class ClassifyRequest(Body):
         {"input": [[2, 45, 46, 3]], "truncate_prompt_tokens": -1},
     )
 
-    input: TextInputs
+    input: TextInputs | None = None
+    messages: Annotated[list[Message], FAIL_FAST] | None = None
+    add_special_tokens: Literal[True] | None = None
     model: str | None = None
     raw_scores: bool = False
     use_activation: TrueByDefault = True
     activation: TrueByDefault = True
     truncate_prompt_tokens: TokenLimit = None
+    truncation_side: Side | None = None
 
     @property
     def wants_logits(self) -> bool:
@@ -121,7 +128,23 @@ class ClassifyRequest(Body):
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options."""
-        return PairBody(truncate_prompt_tokens=self.truncate_prompt_tokens).input_options()
+        return PairBody(
+            truncate_prompt_tokens=self.truncate_prompt_tokens,
+            truncation_side=self.truncation_side,
+        ).input_options()
+
+    def inputs(self, model: str) -> list[Any]:
+        """Return the texts or token ids; raises BadRequest. model: its name, for errors."""
+        if self.messages is None:
+            if self.input is None:
+                raise BadRequest("input: Field required", param="input")
+            return input_list(self.input)
+        if self.input is not None:
+            raise BadRequest("give either input or messages, not both", param="messages")
+        text = input_of_messages(self.messages, model)
+        if not isinstance(text, str):
+            raise BadRequest("this model classifies texts only; send no images", param="messages")
+        return [text]
 
 
 @forbid_extra
@@ -182,6 +205,14 @@ class ClassificationService:
         _, logits = await self.model.pipeline.score(context, texts, options)
         return logits_to_scores(function, logits, self.model.pipeline.classifier)
 
+    async def label_scores(self, context: RequestContext, body: ClassifyRequest) -> Floats:
+        """Return the scores of all labels for /classify: (B, labels)."""
+        inputs = body.inputs(self.model.name)
+        self._reserve(context, len(inputs))
+        logits = await self.model.pipeline.classify(context, inputs, body.input_options())
+        function: ScoreFunction | None = "none" if body.wants_logits else None
+        return logits_to_scores(function, logits, self.model.pipeline.classifier)
+
     def _reserve(self, context: RequestContext, inputs: int) -> None:
         """Reserve the memory of a response; raises BadRequest for a model without labels."""
         if self.model.description.listwise is not None:
@@ -190,11 +221,7 @@ class ClassificationService:
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Classes:
         """Respond to /classify."""
-        inputs: Any = input_list(body.input)
-        self._reserve(context, len(inputs))
-        logits = await self.model.pipeline.classify(context, inputs, body.input_options())
-        function: ScoreFunction | None = "none" if body.wants_logits else None
-        scores = logits_to_scores(function, logits, self.model.pipeline.classifier)
+        scores = await self.label_scores(context, body)
         labels = self.model.pipeline.classifier.labels
         infinity = "raw_scores" in body.model_fields_set
         return {

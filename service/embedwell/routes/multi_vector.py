@@ -36,6 +36,7 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.openai_inputs import TextsOrObjects
 from embedwell_models.output_names import MULTI
+from embedwell_models.vectors import Floats
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
 
@@ -107,6 +108,17 @@ class MultiVectorService:
         inputs, options = input_list(body.inputs), body.options_without_windows()
         texts = await self._vectors(context, inputs, options)
         return texts, _convert(texts, body.output_dtype)
+
+    async def vectors(
+        self,
+        context: RequestContext,
+        inputs: Sequence[Input],
+        options: InputOptions,
+        body: EmbedRequest,
+    ) -> list[Floats]:
+        """Return the vectors of each input: (vectors, D)."""
+        self.check_fields(body)
+        return [*(await self._vectors(context, inputs, options)).vectors]
 
     async def encoded_vectors(
         self,

@@ -12,10 +12,10 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import VoyageError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
-from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
+from embedwell.routes.common.body import FAIL_FAST, WHOLE, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
-from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord
+from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord, VLLMFields
 from embedwell.routes.common.response_body import (
     EncodingFormat,
     Matrix,
@@ -38,6 +38,7 @@ from embedwell.routes.openai_inputs import (
 )
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 ROLES: dict[str | None, Role] = {
@@ -68,7 +69,7 @@ Truncate = Annotated[
 ]
 
 
-class EmbeddingsRequest(Body):
+class EmbeddingsRequest(VLLMFields):
     """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
 
     - OpenAI: `input`, `model`, `encoding_format`, `dimensions`; `user` is ignored.
@@ -78,8 +79,9 @@ class EmbeddingsRequest(Body):
     - NIM: `input_type` passage; `truncate` NONE, START or END.
     - NIM and Infinity: `modality`: text or image, for all inputs or one for each.
     - vLLM: `truncate_prompt_tokens` (maximum tokens of an input, -1 for the model's limit),
-      `add_special_tokens` (must be true), `normalize`; `messages` in place of `input`: one message
-      with one text or one image.
+      `add_special_tokens` (must be true), `normalize`, `use_activation`, `truncation_side`;
+      `messages` in place of `input`: one message with one text or one image; `embed_dtype`, the
+      type of base64; fields that are ignored, see VLLMFields.
     - This server: `outputs`: kinds of vectors to return for each input, from one forward pass.
 
     `drop_params` and `metadata` are ignored. A request with two fields of the same meaning is
@@ -102,7 +104,6 @@ class EmbeddingsRequest(Body):
     model: str | None = None
     encoding_format: EncodingFormat | None = None
     dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
-    user: str | None = None
     input_type: InputType | None = None
     truncation: bool | None = None
     output_dtype: Dtype | None = None
@@ -116,8 +117,12 @@ class EmbeddingsRequest(Body):
     return_multivector: bool | None = None
     modality: Modality | None = None
     truncate_prompt_tokens: TokenLimit = None
+    truncation_side: Side | None = None
     add_special_tokens: bool | None = None
     normalize: bool | None = None
+    use_activation: bool | None = None
+    embed_dtype: Literal["float32", "float16"] | None = None
+    endianness: Literal["native", "little"] | None = None
     drop_params: bool | None = None
     metadata: dict[str, Any] | None = None
     outputs: OutputNames | None = None
@@ -139,7 +144,7 @@ class EmbeddingsRequest(Body):
             input_type=self._role(model_role),
             task=self.task,
             dimensions=self._only_value("dimensions", "output_dimension") or None,
-            normalize=self._only_value("normalize", "normalized") is not False,
+            normalize=self._only_value("normalize", "normalized", "use_activation") is not False,
             output_dtype=dtype,
             encoding_format=encoding_format,
             late_chunking=bool(self.late_chunking),
@@ -186,12 +191,18 @@ class EmbeddingsRequest(Body):
     def _overflow(self) -> dict[str, Any]:
         truncate = self._only_value("truncate", "truncation", "truncate_prompt_tokens")
         if self.truncate_prompt_tokens is not None:
-            return {"truncate": True}
+            return {"truncate": True, "truncation_direction": self.truncation_side}
+        if self.truncation_side is not None:
+            self._only_value("truncate", "truncation", "truncation_side")
+            return {"on_overflow": "start" if self.truncation_side == "left" else "end"}
         return {"on_overflow": OVERFLOW[truncate]}
 
     def _output_format(self) -> tuple[OutputType, EncodingFormat]:
         names = "output_dtype", "embedding_type", "encoding_type"
         dtype: Literal[Dtype, "base64"] = self._only_value(*names) or "float"
+        if self.embed_dtype == "float16" and self.encoding_format == "base64":
+            self._only_value(*names, "embed_dtype")
+            return "float16", "base64"
         if dtype == "base64":
             self._only_value("embedding_type", "encoding_type", "encoding_format")
             return "float32", "base64"
@@ -270,11 +281,7 @@ async def create_embeddings(
     if request.outputs is not None:
         outputs = await service.outputs(context, request, request.outputs)
         return _response(_by_input(outputs), service.model.name, context)
-    max_length = body.max_length
-    if max_length is not None:
-        reader = service.model.reader
-        max_length = min(max_length, reader.max_length)
-        reader.check_max_length(max_length, "truncate_prompt_tokens")
+    max_length = service.model.reader.limited_length(body.max_length, "truncate_prompt_tokens")
     if body.return_multivector:
         multivectors = await _multivectors(context, request, max_length, service)
         return _response(multivectors, service.model.name, context)

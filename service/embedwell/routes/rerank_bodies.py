@@ -23,6 +23,7 @@ from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, exa
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
+    VLLMFields,
     cutting,
 )
 from embedwell.routes.common.response_types import Input, OpenAIUsage
@@ -84,7 +85,7 @@ _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
 """Fields that only clients of other APIs send."""
 
 
-class RerankRequest(PairBody):
+class RerankRequest(PairBody, VLLMFields):
     """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
 
     The score of a reranker is from 0 to 1, that of a dense model or of a reranker of lists is the
@@ -181,10 +182,10 @@ class RerankRequest(PairBody):
 
     def _truncation(self) -> InputOptions:
         # `documents` are truncated by default, `texts` only if the setting says so.
+        options = super()._truncation()
         if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
-            return super()._truncation()
-        truncate = True if self.truncation is None else self.truncation
-        return InputOptions(truncate, self.truncation_direction)
+            return options
+        return replace(options, truncate=True if self.truncation is None else self.truncation)
 
 
 class CohereRerankRequest(Body):

@@ -9,20 +9,22 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import forbid_extra
 from embedwell.inputs.request_inputs import TextPair
-from embedwell.routes.common.body import Texts, examples, text_list
+from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import PairBody
+from embedwell.routes.common.options import PairBody, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.rerank import RerankService
 
 
-class ScoreRequest(PairBody):
+class ScoreRequest(PairBody, VLLMFields):
     """Request body of /score: one text and a list of texts, or two lists of equal length.
 
     A dense model scores by the cosine of a query (`text_1`) and a document (`text_2`).
 
-    - `queries`, `documents`: other names of `text_1` and `text_2`.
+    - `queries`, `data_1`: other names of `text_1`.
+    - `documents`, `items`, `data_2`: other names of `text_2`.
+    - `use_activation`, `activation`: false for logits.
     """
 
     model_config = examples(
@@ -34,13 +36,18 @@ class ScoreRequest(PairBody):
     text_2: Texts | None = None
     queries: Texts | None = None
     documents: Texts | None = None
+    data_1: Texts | None = None
+    data_2: Texts | None = None
+    items: Texts | None = None
     model: str | None = None
+    use_activation: TrueByDefault = True
+    activation: TrueByDefault = True
 
     @property
     def pairs(self) -> list[TextPair]:
         """Return the pairs; raises BadRequest for missing texts or unequal numbers of texts."""
-        first = _one_of(self.text_1, self.queries, "text_1", "queries")
-        second = _one_of(self.text_2, self.documents, "text_2", "documents")
+        first = self._only_texts("text_1", "queries", "data_1")
+        second = self._only_texts("text_2", "documents", "items", "data_2")
         if len(first) == 1:
             first *= len(second)
         if len(first) != len(second):
@@ -50,6 +57,12 @@ class ScoreRequest(PairBody):
                 param="text_1",
             )
         return [TextPair(a, b) for a, b in zip(first, second, strict=True)]
+
+    def _only_texts(self, *names: str) -> list[str]:
+        values = [value for value in (getattr(self, name) for name in names) if value is not None]
+        if len(values) != 1:
+            raise BadRequest(f"give one of {', '.join(names[:-1])} and {names[-1]}", param=names[0])
+        return text_list(values[0])
 
 
 @forbid_extra
@@ -78,7 +91,8 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def score(context: RequestDep, body: ScoreRequest) -> ScoreResponse:
         service = models.choose(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())
-        scores: list[float] = service.activated(logits).tolist()
+        activated = body.use_activation and body.activation
+        scores: list[float] = (service.activated(logits) if activated else logits).tolist()
         return {
             "id": context.id,
             "object": "list",
@@ -91,12 +105,3 @@ def router(registry: ModelRegistry) -> APIRouter:
         }
 
     return routes
-
-
-def _one_of(
-    texts: str | list[str] | None, others: str | list[str] | None, name: str, other_name: str
-) -> list[str]:
-    values = [value for value in (texts, others) if value is not None]
-    if len(values) != 1:
-        raise BadRequest(f"give one of {name} and {other_name}", param=name)
-    return text_list(values[0])

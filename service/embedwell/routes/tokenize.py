@@ -6,14 +6,17 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
+from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.request_context import RequestContext
 from embedwell.inputs.request_inputs import InputOptions
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.spans import ByteOffsets, byte_offsets
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
-from embedwell.routes.common.options import PromptBody
+from embedwell.routes.common.options import PromptBody, VLLMFields
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.tokenizer.tokens import Token
 
@@ -26,22 +29,25 @@ def _ids_kind(value: Any) -> str:
     return "<ids>" if flat else "<rows>"
 
 
-class TokenizeRequest(PromptBody):
+class TokenizeRequest(PromptBody, VLLMFields):
     """Request body of /tokenize.
 
     - `inputs`: a text or a list of texts. Each gets the prompt; nothing is truncated, and offsets
       count from the prompt's start.
     - `input_type`: the role whose prompt is used.
     - `model`: name of a served model. Default: the server's first one.
+    - `prompt` without `inputs`: vLLM's name of a single text, with the response of vLLM;
+      `return_token_strs` adds the tokens' texts.
     """
 
     model_config = examples(
         {"inputs": "Hello, world"}, {"inputs": ["Hi"], "add_special_tokens": False}
     )
 
-    inputs: Texts
+    inputs: Texts | None = None
     model: str | None = None
     add_special_tokens: TrueByDefault = True
+    return_token_strs: bool | None = None
 
 
 class DecodeRequest(Body):
@@ -80,14 +86,47 @@ class TextToken(TypedDict):
     stop_char: NonNegativeInt | None
 
 
+@forbid_extra
+class VLLMTokens(TypedDict):
+    """Tokens of a text in vLLM's format.
+
+    - `max_model_len`: maximum tokens of a text.
+    - `token_strs`: texts of the tokens, with `return_token_strs`.
+    """
+
+    count: NonNegativeInt
+    max_model_len: NonNegativeInt
+    tokens: list[NonNegativeInt]
+    token_strs: list[str] | None
+
+
+class DetokenizeRequest(VLLMFields):
+    """Request body of /detokenize: the token ids of a text."""
+
+    model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
+
+    tokens: TokenIds
+    model: str | None = None
+
+
+@forbid_extra
+class VLLMText(TypedDict):
+    prompt: str
+
+
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /tokenize and /decode."""
+    """Create the routes /tokenize, /decode and /detokenize."""
     models = registry.choice(lambda model: model.reader)
     routes = api_router("tokens", (*BODY_ERRORS, 404))
 
     @routes.post("/tokenize", summary="Tokenize texts")
-    async def tokenize(context: RequestDep, body: TokenizeRequest) -> list[list[TextToken]]:
-        return await models.choose(body.model, body.task).all_tokens(
+    async def tokenize(
+        context: RequestDep, body: TokenizeRequest
+    ) -> list[list[TextToken]] | VLLMTokens:
+        reader = models.choose(body.model, body.task)
+        if body.inputs is None:
+            return await _tokenize_as_vllm(context, reader, body)
+        return await reader.all_tokens(
             *(context, text_list(body.inputs), body.prompt_options()),
             special=body.add_special_tokens,
             describe=_described,
@@ -99,7 +138,31 @@ def router(registry: ModelRegistry) -> APIRouter:
         rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
         return await models.choose(body.model).decode(rows, body.skip_special_tokens)
 
+    @routes.post("/detokenize", summary="Decode token ids (vLLM)")
+    async def detokenize(context: RequestDep, body: DetokenizeRequest) -> VLLMText:
+        [text] = await models.choose(body.model).decode([body.tokens], skip_special=False)
+        return {"prompt": text}
+
     return routes
+
+
+async def _tokenize_as_vllm(
+    context: RequestContext, reader: RequestTokenizer, body: TokenizeRequest
+) -> VLLMTokens:
+    if body.prompt is None:
+        raise BadRequest("inputs: Field required", param="inputs")
+    [tokens] = await reader.all_tokens(
+        *(context, [body.prompt], InputOptions(prompt="")),
+        special=body.add_special_tokens,
+        describe=lambda _text, tokens: tokens,
+        bytes_per_character=_BYTES_PER_CHARACTER,
+    )
+    return {
+        "count": len(tokens),
+        "max_model_len": reader.max_length,
+        "tokens": [token.id for token in tokens],
+        "token_strs": [token.text for token in tokens] if body.return_token_strs else None,
+    }
 
 
 def _described(prompted: str, tokens: list[Token]) -> list[TextToken]:

@@ -137,6 +137,8 @@ def test_scores_of_pairs_have_the_models_activation(
     data = reranker.post("/score", body).json()["data"]
     assert [item["index"] for item in data] == [0, 1, 2, 3]
     np.testing.assert_allclose([item["score"] for item in data], sigmoid(logits), atol=1e-5)
+    raw = reranker.post("/score", {**body, "use_activation": False}).json()["data"]
+    np.testing.assert_allclose([item["score"] for item in raw], logits, atol=1e-4)
     lists = {"queries": [QUERY, "you"], "documents": DOCUMENTS[:2]}
     first, _ = reranker.post("/v1/score", lists).json()["data"]
     assert first == data[0]

@@ -162,6 +162,7 @@ class PairBody(Body):
       tokens off the longer text at that side, max splits the second text into windows and takes
       their best score.
     - `truncate`, `truncation_direction`: TEI's names for error, start and end.
+    - `truncation_side`: vLLM's name for `truncation_direction`.
     - `instruction`: tells a reranker that is a language model what is relevant.
     - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens, of a pair or of each of its
       texts for a model that embeds; -1 is the model's limit. Longer ones are cut.
@@ -169,6 +170,7 @@ class PairBody(Body):
 
     truncate: bool | None = None
     truncation_direction: TruncationDirection | None = None
+    truncation_side: Side | None = None
     on_overflow: PairOverflow | None = None
     options: Options | None = None
     instruction: Instruction = None
@@ -183,7 +185,28 @@ class PairBody(Body):
         return replace(cutting(options, "truncate_prompt_tokens"), max_pair=max_pair)
 
     def _truncation(self) -> InputOptions:
-        return InputOptions(*_truncation(self), windows=self.on_overflow == "max")
+        truncate, side = _truncation(self)
+        if self.truncation_side is not None:
+            if side is not None:
+                raise BadRequest(
+                    "give either truncation_side or another field for the side, not both",
+                    param="truncation_side",
+                )
+            side = self.truncation_side
+        return InputOptions(truncate, side, windows=self.on_overflow == "max")
+
+
+class VLLMFields(Body):
+    """Fields that any request of vLLM's clients may have.
+
+    - `priority`: must be 0, because all requests have the same.
+    - `user`, `request_id`, `cache_salt`: ignored.
+    """
+
+    priority: Literal[0] | None = None
+    user: str | None = None
+    request_id: str | None = None
+    cache_salt: str | None = None
 
 
 def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]:
