@@ -63,3 +63,27 @@ def test_the_client_lists_cancels_and_deletes(batch_server: HttpServer) -> None:
         assert client.files.delete(files[0].id).deleted
         with pytest.raises(openai.NotFoundError, match="there is no file"):
             client.files.retrieve(files[0].id)
+
+
+def test_the_client_may_choose_when_results_expire(batch_server: HttpServer) -> None:
+    with openai.OpenAI(base_url=f"{batch_server.url}/v1", api_key="unused") as client:
+        file = client.files.create(file=("short", requests(1)), purpose="batch")
+        batch = client.batches.create(
+            input_file_id=file.id,
+            endpoint="/v1/embeddings",
+            completion_window="24h",
+            output_expires_after={"anchor": "created_at", "seconds": 3600},
+        )
+        while batch.status != "completed":
+            time.sleep(0.02)
+            batch = client.batches.retrieve(batch.id)
+        assert batch.output_file_id is not None
+        output = client.files.retrieve(batch.output_file_id)
+        assert output.expires_at is not None and output.expires_at - output.created_at == 3600
+        with pytest.raises(openai.BadRequestError, match="greater than or equal to 3600"):
+            client.batches.create(
+                input_file_id=file.id,
+                endpoint="/v1/embeddings",
+                completion_window="24h",
+                output_expires_after={"anchor": "created_at", "seconds": 60},
+            )

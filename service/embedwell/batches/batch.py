@@ -86,9 +86,13 @@ class Ending(BaseModel):
 
 
 class StoredBatch(BaseModel):
-    """A batch, and the data to resume it after a restart."""
+    """A batch, and the data to resume it after a restart.
+
+    - `output_seconds`: seconds for which the files of results are kept; None for the setting's.
+    """
 
     batch: Batch
+    output_seconds: int | None = None
     progress: ProcessedBytes = Field(default_factory=ProcessedBytes)
     ending: Ending | None = None
 

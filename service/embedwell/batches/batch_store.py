@@ -38,10 +38,12 @@ class BatchStore:
         endpoint: str,
         completion_window: tuple[str, int],
         metadata: Mapping[str, str] | None,
+        output_seconds: int | None = None,
     ) -> Batch:
         """Create a batch; raises NotFound if the file does not exist, and TooLarge without room.
 
         completion_window: the time limit of the batch, as the client wrote it and in seconds.
+        output_seconds: see StoredBatch.
         """
         content, id, now = (
             self._files.content(input_file_id),
@@ -62,7 +64,7 @@ class BatchStore:
         try:
             os.link(content, folder / "input.jsonl")  # it remains if the client deletes the file
             with self._files.space.room_for(_SAVED_BYTES):
-                self.save(StoredBatch(batch=batch))
+                self.save(StoredBatch(batch=batch, output_seconds=output_seconds))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

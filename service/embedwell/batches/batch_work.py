@@ -144,7 +144,8 @@ class BatchWork:
             (self._errors, ending.error_file_id),
         ):
             if id is not None:
-                self._files.adopt(path, id, f"{batch.id}_{path.name}")
+                name = f"{batch.id}_{path.name}"
+                self._files.adopt(path, id, name, self._stored.output_seconds)
         batch.output_file_id, batch.error_file_id = ending.output_file_id, ending.error_file_id
         batch.status, batch.errors = ending.status, ending.errors
         batch.cancelling_at = self._batches.cancelled_at(batch.id)

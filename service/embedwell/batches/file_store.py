@@ -82,22 +82,32 @@ class FileStore:
         """Begin the upload of a file, which the caller finishes or discards."""
         return Upload(self, self._folder / new_id(FILE_PREFIX), self.space)
 
-    def adopt(self, path: Path, id: str, filename: str) -> None:
-        """Move a file of results into the folder; does nothing if that was done before."""
+    def adopt(self, path: Path, id: str, filename: str, seconds: int | None = None) -> None:
+        """Move a file of results into the folder; does nothing if that was done before.
+
+        seconds: for which the file is kept, if that is shorter than the retention time.
+        """
         if path.exists():
             folder = self._folder / id
             folder.mkdir(exist_ok=True)
-            self.describe(folder, path.stat().st_size, filename, "batch_output")
+            self.describe(folder, path.stat().st_size, filename, "batch_output", seconds)
             path.replace(folder / "content")
 
-    def describe(self, folder: Path, size: int, filename: str, purpose: Purpose) -> StoredFile:
-        """Write the description of a file, which then exists for clients."""
-        now = time.time()
+    def describe(
+        self,
+        folder: Path,
+        size: int,
+        filename: str,
+        purpose: Purpose,
+        seconds: int | None = None,
+    ) -> StoredFile:
+        """Write the description of a file, which then exists for clients; seconds: see `adopt`."""
+        now, retention = time.time(), self._limits.retention
         file = StoredFile(
             id=folder.name,
             bytes=size,
             created_at=int(now),
-            expires_at=int(now + self._limits.retention),
+            expires_at=int(now + min(retention, retention if seconds is None else seconds)),
             filename=filename,
             purpose=purpose,
         )

@@ -1,7 +1,7 @@
 """OpenAI's /v1/batches: jobs that compute the requests of a file while the engine is idle."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
@@ -23,11 +23,19 @@ _Name = Annotated[str, Field(max_length=64)]
 _Value = Annotated[str, Field(max_length=512)]
 
 
+class OutputExpiry(Body):
+    """Time after which the files of results are deleted, in seconds from their creation."""
+
+    anchor: Literal["created_at"]
+    seconds: Annotated[int, Field(ge=3600, le=2_592_000)]
+
+
 class BatchRequest(Body):
     """Request body that creates a batch.
 
     - `completion_window`: 24h, or another number of hours (h) or days (d). Requests that are not
       computed by then expire.
+    - `output_expires_after`: deletes the files of results earlier than the server's setting does.
     - `metadata`: up to 16 values of the client, which responses repeat. A name has at most 64
       characters, and a value 512.
     """
@@ -43,6 +51,7 @@ class BatchRequest(Body):
     input_file_id: str
     endpoint: str
     completion_window: str = "24h"
+    output_expires_after: OutputExpiry | None = None
     metadata: Annotated[dict[_Name, _Value], Field(max_length=16)] | None = None
 
 
@@ -105,8 +114,11 @@ async def _create(service: BatchService, body: BatchRequest) -> Batch:
         known = ", ".join(sorted(service.endpoints))
         raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
     window = body.completion_window, _seconds(body.completion_window)
+    expiry = body.output_expires_after
     return await access_files_in_thread(
-        service.batches.create, body.input_file_id, body.endpoint, window, body.metadata
+        service.batches.create,
+        *(body.input_file_id, body.endpoint, window, body.metadata),
+        None if expiry is None else expiry.seconds,
     )
 
 
