@@ -267,7 +267,7 @@ def test_a_body_that_does_not_fit_is_refused(
             {"query": "x", "texts": ["a"], "documents": ["a"]},
             "give one of texts and documents",
         ),
-        ("/score", {"text_1": "x"}, "give one of text_2 and documents"),
+        ("/score", {"text_1": "x"}, "give one of text_2, documents, items and data_2"),
     ],
 )
 def test_the_fields_of_which_one_is_needed_are_named(

@@ -34,7 +34,8 @@ def pooled(server: HttpServer, **body: Any) -> list[Any]:
 
 def test_the_task_embed_gives_the_vectors_of_texts(server: Server) -> None:
     expected = vectors(server.post("/embed", {"inputs": TEXTS}))
-    np.testing.assert_array_equal(np.float32(pooled(server, input=TEXTS, task="embed")), expected)
+    actual = np.array(pooled(server, input=TEXTS, task="embed"), dtype=np.float32)
+    np.testing.assert_array_equal(actual, expected)
     encoded = pooled(server, input=TEXTS, task="embed", encoding_format="base64")
     decoded = [np.frombuffer(base64.b64decode(item), dtype=np.float32) for item in encoded]
     np.testing.assert_array_equal(decoded, expected)
@@ -50,7 +51,7 @@ def test_the_default_task_gives_unit_vectors_of_the_tokens(server: Server) -> No
     np.testing.assert_allclose(raw / np.linalg.norm(raw, axis=1, keepdims=True), states, atol=1e-6)
     [encoded] = pooled(server, input=TEXTS[0], encoding_format="base64")
     flat = np.frombuffer(base64.b64decode(encoded), dtype=np.float32)
-    np.testing.assert_array_equal(flat, np.float32(states).ravel())
+    np.testing.assert_array_equal(flat, np.array(states, dtype=np.float32).ravel())
 
 
 def test_a_classifier_gives_the_scores_of_its_labels(classifier: HttpServer) -> None:
