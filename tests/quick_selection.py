@@ -58,7 +58,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
     ),
     "the playground": ("service/playground/*",),
     "several processes and kinds of models": (
-        *("service/launch/test_lifecycle.py", "service/launch/test_workers.py"),
+        "service/launch/test_workers.py",
         *(
             f"service/test_{name}.py"
             for name in [

@@ -1,5 +1,6 @@
 """Models in GGUF have the vectors of the models that they were made of."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,16 @@ def load(file: Path, cache: Path) -> Embedder:
     return Embedder.load(sources.resolve(str(file), cache=cache), device="cpu", dtype="float32")
 
 
+@pytest.fixture(scope="module")
+def bert_file(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The default model in float32, written once."""
+    return gguf_files.write_bert(minilm_folder, tmp_path_factory.mktemp("gguf") / "a.gguf")
+
+
 def test_a_file_in_float32_has_the_ids_and_the_vectors_of_its_model(
-    minilm_folder: Path, embedder: Embedder, texts: list[str], tmp_path: Path
+    bert_file: Path, embedder: Embedder, texts: list[str], tmp_path: Path
 ) -> None:
-    loaded = load(gguf_files.write_bert(minilm_folder, tmp_path / "a.gguf"), tmp_path)
+    loaded = load(bert_file, tmp_path)
     ids = [loaded.tokenize(text)[:200] for text in texts]
     assert ids == [embedder.tokenize(text)[:200] for text in texts]
     assert np.array_equal(loaded.embed(texts[30:40]), embedder.embed(texts[30:40]))
@@ -39,10 +46,10 @@ def test_quantised_weights_are_read_and_described(
     assert description.stored_numbers["Q8_0"] == 6 * (4 * 384 * 384 + 2 * 384 * 1536)
 
 
-def test_a_folder_with_one_file_is_that_file(minilm_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_with_one_file_is_that_file(bert_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    file = gguf_files.write_bert(minilm_folder, folder / "a.gguf")
+    file = Path(shutil.copy(bert_file, folder / "a.gguf"))
     assert sources.resolve(str(folder), cache=tmp_path) == sources.resolve(
         str(file), cache=tmp_path
     )
@@ -95,10 +102,7 @@ def test_other_files_are_refused_by_name(
 
 
 @pytest.mark.parametrize("size", [0, 3, 40, 5000])
-def test_a_file_that_is_not_whole_is_refused(
-    minilm_folder: Path, tmp_path: Path, size: int
-) -> None:
-    whole = gguf_files.write_bert(minilm_folder, tmp_path / "a.gguf").read_bytes()
-    (tmp_path / "b.gguf").write_bytes(whole[:size])
+def test_a_file_that_is_not_whole_is_refused(bert_file: Path, tmp_path: Path, size: int) -> None:
+    (tmp_path / "b.gguf").write_bytes(bert_file.read_bytes()[:size])
     with pytest.raises(ModelError, match="cannot be read as GGUF"):
         sources.resolve(str(tmp_path / "b.gguf"), cache=tmp_path)
