@@ -5,9 +5,11 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 import hatch_build
 from tests.deploy.containers import (
@@ -18,6 +20,7 @@ from tests.deploy.containers import (
     installed_podman,
     wait_until_ready,
 )
+from tests.programs import program
 
 pytestmark = pytest.mark.image
 
@@ -131,10 +134,41 @@ def test_a_derived_image_serves_a_model_of_its_own(podman: Podman, tmp_path: Pat
     podman("rmi", "embedwell-derived")
 
 
+def container_of(manifests: str) -> dict[str, Any]:
+    """The container of the Deployment in a text of manifests."""
+    kinds = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(manifests) if manifest}
+    [container] = kinds["Deployment"]["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+@pytest.mark.parametrize("source", ["deploy/kubernetes.yaml", "deploy/helm"])
+def test_the_container_of_a_manifest_becomes_ready_and_live(podman: Podman, source: str) -> None:
+    path = ROOT / source
+    if path.is_dir():
+        helm = program("helm", "(no package; .ci/helm.py fetches it)")
+        container = container_of(podman.run(helm, "template", "embedwell", source).stdout)
+    else:
+        container = container_of(path.read_text(encoding="utf-8"))
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    command = [*container.get("command", []), *container.get("args", [])]
+    settings = [
+        f"--env {entry['name']}={entry.get('value', 'secret')}" for entry in container["env"]
+    ]
+    port = free_port()
+    locked = f"--read-only --cap-drop ALL --tmpfs /tmp --publish 127.0.0.1:{port}:8080"
+    # Not every machine that tests has bfloat16.
+    words = [locked, *settings, "--env EMBEDWELL_DTYPE=float32", "embedwell", *command]
+    with podman.container(f"docker run {' '.join(words)}") as name:
+        url = Running(podman, name, port).url
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert httpx.get(url + container[probe]["httpGet"]["path"]).status_code == 200
+
+
 @pytest.mark.needs("podman_compose")
 def test_compose_starts_the_server_and_finds_it_healthy(podman: Podman) -> None:
-    program = str(Path(sys.executable).with_name("podman-compose"))
-    compose = [program, "--project-name", "embedwell-test", "--file", "deploy/compose.yaml"]
+    podman_compose = str(Path(sys.executable).with_name("podman-compose"))
+    compose = [podman_compose, "--project-name", "embedwell-test", "--file", "deploy/compose.yaml"]
     name = "embedwell-test_embedwell_1"
     try:
         podman.run(*compose, "up", "--detach", "--no-build", "embedwell")
