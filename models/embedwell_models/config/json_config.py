@@ -47,6 +47,12 @@ _STRINGS = _Kind(
     "an object of strings",
     lambda value: isinstance(value, dict) and _strings(value.values()),
 )
+_STRINGS_OR_NULL = _Kind(
+    "an object of strings",
+    lambda value: (
+        isinstance(value, dict) and _strings(each for each in value.values() if each is not None)
+    ),
+)
 _LIST = _Kind("a list of strings", lambda value: isinstance(value, list) and _strings(value))
 _INDICES = _Kind(
     f"a list of whole numbers up to {_MAX_COUNT}",
@@ -97,7 +103,8 @@ _KEYS: Mapping[_Kind, str] = {
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",
     _STRING: "model_type activation_function feed_forward_type default_prompt_name type path token",
-    _STRINGS: "prompts weight_map",
+    _STRINGS: "weight_map",
+    _STRINGS_OR_NULL: "prompts",
 }
 _BY_KEY = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 _BY_TYPE: Mapping[type, _Kind] = {

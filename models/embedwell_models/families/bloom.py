@@ -26,6 +26,8 @@ TENSORS = {
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a BLOOM."""
     options.require("apply_residual_connection_post_layernorm", False)
+    if options.get("pretraining_tp", 1) > 1:  # transformers then leaves out biases
+        options.require("slow_but_exact", False)
     options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
     width = options.first_of("hidden_size", "n_embed")
     config = plain_config(

@@ -14,8 +14,12 @@ from embedwell_models.families.rope import rotary
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GPT-NeoX."""
     heads, width = options["num_attention_heads"], options["hidden_size"]
+    head_size = options.get("head_dim", width // heads)  # of the rotation alone, in transformers
     base, share = options.get("rotary_emb_base", 10_000.0), options.get("rotary_pct", 0.25)
-    positions = rotary(options, width // heads, base=base, share=share)
+    # Of the keys outside the settings of scaling, transformers reads the older names only.
+    positions = rotary(options.without("rope_theta"), head_size, base=base, share=share)
+    if positions.dim > width // heads:
+        raise options.unsupported("head_dim", head_size, f"{width // heads}, of hidden_size")
     config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,

@@ -25,7 +25,8 @@ def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a ModernBERT."""
     head_size = options["hidden_size"] // options["num_attention_heads"]
     every = options.get("global_attn_every_n_layers", 3)
-    window = options.get("local_attention", 128) // 2
+    # Each side of a token. transformers prefers this key, which its own files lack.
+    window = options.get("sliding_window", options.get("local_attention", 128) // 2)
     full, local = (
         rotary(options, head_size, base=options.get(key, _BASES[kind]), kind=kind)
         for kind, key in (

@@ -41,6 +41,15 @@ def read_card(folder: Path) -> JsonConfig:
     return JsonConfig.optional(path) if has_modules(folder) else JsonConfig(path, {})
 
 
+def read_prompts(card: JsonConfig) -> dict[str, str]:
+    """Return the texts before a text by name. One that is null is empty: nothing precedes a text.
+
+    Raises ModelError for other values.
+    """
+    stated = card.get("prompts", {})
+    return {name: prompt or "" for name, prompt in stated.items()}
+
+
 def default_prompt(card: JsonConfig) -> str:
     """Return the default prompt of a model; "" for none.
 
@@ -48,8 +57,7 @@ def default_prompt(card: JsonConfig) -> str:
     """
     if card.get("default_prompt_name") is None:
         return ""
-    prompts: dict[str, str] = card.get("prompts", {})
-    return card.choice("default_prompt_name", prompts)
+    return card.choice("default_prompt_name", read_prompts(card))
 
 
 def declared_dimensions(folder: Path, full: int, truncated: int | None = None) -> Collection[int]:

@@ -44,8 +44,12 @@ _RELEVANCE = ("relevance",)
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
 Task = Literal["embed", "multi_vector", "rerank", "classify"]
-Activation = Literal["sigmoid", "identity"]
-_ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
+Activation = Literal["sigmoid", "identity", "tanh"]
+_ACTIVATIONS: dict[str, Activation] = {
+    "Sigmoid": "sigmoid",
+    "Identity": "identity",
+    "Tanh": "tanh",
+}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
 from embedwell_models.images.pages import read_processor
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import has_modules, read_card
+from embedwell_models.model_files.card import has_modules, read_card, read_prompts
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.model_files.vector_modules import (
@@ -251,7 +251,7 @@ def _prefixes(card: JsonConfig) -> dict[str, str]:
 
 
 def _prompts(card: JsonConfig) -> dict[str, str]:
-    prompts: dict[str, str] = {"document": "", "query": "", **card.get("prompts", {})}
+    prompts: dict[str, str] = {"document": "", "query": "", **read_prompts(card)}
     for role, prefix in _prefixes(card).items():
         prompts[role] = prefix + prompts[role].removeprefix(prefix)
     return prompts

@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import default_prompt, read_card
+from embedwell_models.model_files.card import default_prompt, read_card, read_prompts
 from embedwell_models.model_files.chat_template import (
     TEXT_FORMATS,
     TEXT_VARIABLES,
@@ -228,7 +228,7 @@ def _prompts(
     card: JsonConfig, family: Family, published: Family | None, spec: CheckpointLayout
 ) -> dict[str, str]:
     # published: the family, if its own code says how a text is read.
-    prompts = {**(published.prompts if published else {}), **card.get("prompts", {})}
+    prompts = {**(published.prompts if published else {}), **read_prompts(card)}
     if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
         prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
     return prompts

@@ -21,7 +21,7 @@ from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.common.scores import ranking, sigmoid
+from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
 from embedwell.routes.rerank_bodies import (
     CohereRanking,
     CohereRerankRequest,
@@ -119,9 +119,9 @@ class RerankService:
 
     def activated(self, logits: Floats) -> Floats:
         """Like `scores`, but with the function in the files of a reranker: (B,)."""
-        if self.vectors is None and self.model.pipeline.classifier.activation == "identity":
+        if self.vectors is not None:
             return logits
-        return self.scores(logits)
+        return ACTIVATIONS[self.model.pipeline.classifier.activation](logits)
 
     async def rerank(self, context: RequestContext, body: RerankRequest) -> RerankResponse:
         """Respond to /rerank."""

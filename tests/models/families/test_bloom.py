@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from transformers import AutoModel
 
 from embedwell_models import families
 from tests.models.families.checkpoint import (
@@ -23,6 +24,7 @@ CASES = [
 REFUSED: list[dict[str, object]] = [
     {"apply_residual_connection_post_layernorm": True},
     {"is_causal": False},
+    {"slow_but_exact": True, "pretraining_tp": 2},
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -44,6 +46,12 @@ def test_the_older_names_of_the_sizes_say_the_same(tmp_path: Path) -> None:
     older = {"n_embed": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
     configure(tmp_path, "hidden_size", "n_layer", "n_head", **older)
     assert families.read(tmp_path) == today
+
+
+def test_a_single_part_in_training_needs_no_slow_sum(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    configure(tmp_path, slow_but_exact=True, pretraining_tp=1)
+    assert_equal_states(AutoModel.from_pretrained(tmp_path), tmp_path)
 
 
 def test_a_text_is_as_long_as_those_of_the_training(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from transformers import AutoModel
 
 from embedwell_models import families
 from tests.models.families import compiled
@@ -29,6 +30,7 @@ CASES = [
 REFUSED: list[dict[str, object]] = [
     {"rope_scaling": {"type": "proportional"}, "rope_parameters": None},
     {"architectures": ["GPTNeoXBiModel"]},
+    {"head_dim": 96},
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -55,6 +57,24 @@ def test_the_older_keys_of_rotation_say_the_same(tmp_path: Path) -> None:
     today = families.read(tmp_path)
     configure(tmp_path, "rope_parameters", rotary_emb_base=500, rotary_pct=0.5)
     assert families.read(tmp_path) == today
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"head_dim": 32},
+        {"rope_theta": 300.0, "partial_rotary_factor": 1.0},
+        {"rope_theta": 300.0, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}},
+        {"head_dim": 32, "rotary_emb_base": 300, "rope_scaling": {"type": "linear", "factor": 4.0}},
+    ],
+    ids=str,
+)
+def test_keys_of_other_families_are_read_as_transformers_does(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    write(CASES[0], tmp_path)
+    configure(tmp_path, "rope_parameters", max_position_embeddings=24, **options)
+    assert_equal_states(AutoModel.from_pretrained(tmp_path), tmp_path)
 
 
 def test_a_quarter_of_a_head_is_turned_where_the_config_tells_no_share(tmp_path: Path) -> None:

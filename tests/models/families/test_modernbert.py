@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
+from transformers import AutoModel, ModernBertForMaskedLM, ModernBertForSequenceClassification
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
@@ -61,6 +61,17 @@ def test_the_keys_of_older_releases_say_the_same(tmp_path: Path) -> None:
     older = {"global_attn_every_n_layers": 3, "global_rope_theta": 500.0, "local_rope_theta": 50.0}
     edit(tmp_path, "layer_types", "rope_parameters", **older)
     assert_equal_states(model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options", [{"sliding_window": 3}, {"local_attention": 7}, {"rope_theta": 300.0}], ids=str
+)
+def test_keys_that_contradict_each_other_are_read_as_transformers_does(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    write(CASES[0], tmp_path)
+    edit(tmp_path, **options)
+    assert_equal_states(AutoModel.from_pretrained(tmp_path), tmp_path)
 
 
 def test_bases_and_the_pattern_have_their_defaults(tmp_path: Path) -> None:

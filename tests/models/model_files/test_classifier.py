@@ -263,6 +263,7 @@ def _set_pair_template(folder: Path, pair: str) -> None:
         (1, {}, "sigmoid"),
         (3, {}, "identity"),
         (1, {"sentence_transformers": {"activation_fn": "torch.nn.Identity"}}, "identity"),
+        (1, {"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}}, "tanh"),
         (2, {"sbert_ce_default_activation_function": "torch.nn.Sigmoid"}, "sigmoid"),
     ],
     ids=str,

@@ -160,6 +160,8 @@ def test_prompts_are_read_and_one_may_be_the_default(tmp_path: Path) -> None:
     config = read(tmp_path, {name: {"prompts": prompts, "default_prompt_name": None}})
     assert (config.prompts, config.default_prompt) == (prompts, "")
     assert read(tmp_path, {name: {"prompts": None}}).prompts == {}
+    config = read(tmp_path, {name: {"prompts": {"query": None}, "default_prompt_name": "query"}})
+    assert (config.prompts, config.default_prompt) == ({"query": ""}, "")
 
 
 def test_a_default_prompt_that_does_not_exist_is_refused(tmp_path: Path) -> None:

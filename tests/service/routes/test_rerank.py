@@ -144,16 +144,19 @@ def test_scores_of_pairs_have_the_models_activation(
     assert first == data[0]
 
 
-def test_scores_of_pairs_are_logits_where_the_models_files_say_so(
-    tmp_path: Path, logits: np.ndarray[Any, Any]
+@pytest.mark.parametrize(
+    ("activation", "function"), [("linear.Identity", np.copy), ("activation.Tanh", np.tanh)]
+)
+def test_scores_of_pairs_have_the_activation_of_the_models_files(
+    activation: str, function: Any, tmp_path: Path, logits: np.ndarray[Any, Any]
 ) -> None:
-    activation = {"activation_fn": "torch.nn.modules.linear.Identity"}
-    folder = write_cross_encoder(tmp_path, sentence_transformers=activation)
+    activations = {"activation_fn": f"torch.nn.modules.{activation}"}
+    folder = write_cross_encoder(tmp_path, sentence_transformers=activations)
     with local_server(folder) as server:
         body = {"text_1": QUERY, "text_2": DOCUMENTS}
         data = server.post("/score", body).json()["data"]
         best = server.post("/rerank", {"query": QUERY, "documents": DOCUMENTS}).json()["results"]
-    np.testing.assert_allclose([item["score"] for item in data], logits, atol=1e-4)
+    np.testing.assert_allclose([item["score"] for item in data], function(logits), atol=1e-4)
     assert_ranked(best, sigmoid(logits), "relevance_score")
 
 

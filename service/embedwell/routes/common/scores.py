@@ -1,11 +1,11 @@
 """Convert logits to scores: activations, labels and ranks."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 import numpy as np
 
-from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.model_files.classifier import Activation, ClassifierOptions
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
@@ -37,6 +37,20 @@ def sigmoid(logits: Floats) -> Floats:
     """Return 1 / (1 + exp(-x)) for each logit, computed in float64."""
     scores: Floats = (1.0 / (1.0 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
     return scores
+
+
+def tanh(logits: Floats) -> Floats:
+    """Return the hyperbolic tangent of each logit, computed in float64."""
+    scores: Floats = np.tanh(logits.astype(np.float64)).astype(np.float32)
+    return scores
+
+
+ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = {
+    "sigmoid": sigmoid,
+    "identity": lambda logits: logits,
+    "tanh": tanh,
+}
+"""Functions that a reranker's files name for its logits."""
 
 
 def softmax(logits: Floats) -> Floats:
