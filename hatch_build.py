@@ -92,10 +92,11 @@ class Compile(BuildHookInterface[Any]):
         if os.environ.get("KERNELS") == "compiled":
             built = [name for name in libraries(isas) if (folder / name).exists()]
         else:
-            self.app.display_info(  # shown by `pip install -v`, build and uv, but not by pip alone
-                f"Compiling the kernels for {', '.join(isas)}, {processor_count()} at a time: "
-                "each takes half a minute"
-            )
+            if wheel_target in TARGETS:
+                self.app.display_info(  # shown by `pip install -v` and build, but not by pip alone
+                    f"Compiling the kernels for {', '.join(isas)}, {processor_count()} at a time: "
+                    "each takes half a minute"
+                )
             built = compile_kernels(folder, isas)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
