@@ -80,6 +80,26 @@ def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: Request
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
+def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: RequestTokenizer) -> None:
+    admission = Admission(1000, lambda: 1.0, SharedCounters.private(), timeout=100)
+    pipeline = pipeline_of(reader, RecordingEngine(), admission)
+    with admission.admit(30):
+        asyncio.run(pipeline.embed(RequestContext("a"), ["a text"], InputOptions()))
+        late = RequestContext("a", tokenize_us=90_000_000)
+        with pytest.raises(Overloaded):
+            asyncio.run(pipeline.embed(late, ["a text"], InputOptions()))
+
+
+def test_cached_texts_do_not_count_in_the_times(reader: RequestTokenizer) -> None:
+    pipeline, context = (
+        pipeline_of(reader, FailingEngine(9), cache_bytes=1 << 20),
+        RequestContext("a"),
+    )
+    asyncio.run(pipeline.embed(RequestContext("a"), ["short"], InputOptions()))
+    asyncio.run(pipeline.embed_partial(context, ["short", "new"], InputOptions()))
+    assert (context.cached, context.queue_us, context.compute_us) == (1, 5, 7)
+
+
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
 def test_a_window_that_fails_has_the_index_of_its_input(
     reader: RequestTokenizer, window: int, owner: int

@@ -57,6 +57,20 @@ def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: 
     assert recorder.recorded == ["a", "small", "a", "a", *"bbb", *"ccc"]
 
 
+def test_a_slice_has_all_steps_that_fit(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=60, max_wait=60, threads=1, slice_seconds=60)
+        large = asyncio.create_task(queue.run(recorder.steps("large", 3), LARGE))
+        await wait_for_steps(recorder, 1)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
+        await asyncio.sleep(0)  # it is in the queue
+        recorder.gate.release(100)
+        await asyncio.gather(large, small)
+
+    asyncio.run(run())
+    assert recorder.recorded == ["large", "large", "large", "small"]
+
+
 def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None:
     async def run() -> None:
         queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
