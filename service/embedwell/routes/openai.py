@@ -200,8 +200,14 @@ class EmbeddingsRequest(VLLMFields):
     def _output_format(self) -> tuple[OutputType, EncodingFormat]:
         names = "output_dtype", "embedding_type", "encoding_type"
         dtype: Literal[Dtype, "base64"] = self._only_value(*names) or "float"
-        if self.embed_dtype == "float16" and self.encoding_format == "base64":
+        if self.embed_dtype == "float16":
             self._only_value(*names, "embed_dtype")
+            if self.encoding_format != "base64":
+                raise BadRequest(
+                    "embed_dtype is the type of base64; send encoding_format base64, too, or "
+                    "output_dtype in its place",
+                    param="embed_dtype",
+                )
             return "float16", "base64"
         if dtype == "base64":
             self._only_value("embedding_type", "encoding_type", "encoding_format")

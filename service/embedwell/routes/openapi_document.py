@@ -65,7 +65,7 @@ def router() -> APIRouter:
         return HTMLResponse(_DOCS_PAGE, headers=_DOCS_HEADERS)
 
     @routes.get("/openapi.json", include_in_schema=False)
-    async def openapi(request: Request) -> Response:
+    def openapi(request: Request) -> Response:  # in a thread: the first document takes a second
         compressed = "gzip" in request.headers.get("accept-encoding", "")
         headers = {"vary": "accept-encoding"} | ({"content-encoding": "gzip"} if compressed else {})
         content = document_bytes(request.app, compressed)
