@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from embedwell.http.protocol.connection import Connection
 from embedwell.http.request_context import RequestContext
+from embedwell.launch.supervised import HTTP_PROCESS
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from tests.service.http.protocol.raw_http import (
     CHUNKED,
@@ -787,6 +789,16 @@ def test_connections_that_send_nothing_keep_no_health_check_out() -> None:
                 assert (await new.receive_all()).startswith(OK)
 
     asyncio.run(run())
+
+
+def test_a_health_check_needs_no_descriptor(minilm_folder: Path, tmp_path: Path) -> None:
+    with Server(tmp_path / "log") as server, connect(server) as client:
+        [process] = server.children(HTTP_PROCESS)
+        port = client.getsockname()[1]
+        server.wait_until(lambda: any(port in (each.raddr or ()) for each in connections(server)))
+        process.rlimit(psutil.RLIMIT_NOFILE, (0, 0))
+        client.sendall(LIVE)
+        assert read_response(client)[0] == 200
 
 
 @pytest.mark.parametrize(
