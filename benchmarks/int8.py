@@ -1,4 +1,4 @@
-"""Cosines of int8 vectors to float32 vectors, on a thousand texts and models of several shapes.
+"""Cosines of int8, int4 and bfloat16 vectors to float32, on a thousand texts and several models.
 
 The default model and those of --trained have their real weights. The shapes have random weights; a
 few channels of their norms and a few neurons are far larger than the rest, so that the largest
@@ -67,6 +67,7 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any], str]] = {  # model type, size
         "lasttoken",
     ),
 }
+_OTHERS = ("bfloat16", "int4")  # precisions that are compared, too
 _FIGURES = ("mean", "median", "hundredth", "least")
 PARTS = ("qkv", "output", "up", "down")
 
@@ -133,9 +134,10 @@ def _compare(model: Model, rows: Sequence[Sequence[int]], kinds: Sequence[str]) 
     named = np.array(kinds)
     by_kind = {kind: _figures(cosines[named == kind]) for kind in dict.fromkeys(kinds)}
     found = {**_figures(cosines), "packing_cpu_seconds": round(seconds, 3), "kinds": by_kind}
-    if "bfloat16" in factory.supported():
-        rounded = model.embed(factory.build("bfloat16"), rows)
-        found["bfloat16"] = _figures(np.vecdot(rounded, expected))
+    for dtype in (each for each in _OTHERS if each in factory.supported()):
+        rounded = np.vecdot(model.embed(factory.build(dtype), rows), expected)
+        of_kinds = {kind: _figures(rounded[named == kind]) for kind in by_kind}
+        found[dtype] = {**_figures(rounded), "kinds": of_kinds}
     return found
 
 
@@ -246,11 +248,16 @@ def report(results: dict[str, Any]) -> str:
     """Return tables of all results."""
     header, models = ["", *_FIGURES], results["models"]
     parts = [table("cosine of int8 to float32", header, _lines(models))]
-    if half := {name: found["bfloat16"] for name, found in models.items() if "bfloat16" in found}:
-        parts.append(table("cosine of bfloat16 to float32", header, _lines(half)))
-    parts += [
-        table(name, header, _lines(model["kinds"])) for name, model in results["models"].items()
-    ]
+    for dtype in _OTHERS:
+        if others := {name: found[dtype] for name, found in models.items() if dtype in found}:
+            parts.append(table(f"cosine of {dtype} to float32", header, _lines(others)))
+    for name, model in models.items():
+        parts.append(table(f"{name}, int8", header, _lines(model["kinds"])))
+        parts += [
+            table(f"{name}, {dtype}", header, _lines(model[dtype]["kinds"]))
+            for dtype in _OTHERS
+            if dtype in model
+        ]
     if "matrices" in results:
         parts.append(table("one matrix in int8", header, _lines(results["matrices"])))
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""A thousand texts on which the vectors of two precisions are compared.
+"""About a thousand texts on which the vectors of two precisions are compared.
 
 Prose and code come from Python itself. None of them is a reference sentence of the package.
 """
@@ -38,7 +38,7 @@ _LINE = 3, 16  # fewest and most lines of a piece of code
 
 
 def texts(seed: int = 0) -> Mapping[str, Sequence[str]]:
-    """Return 1,000 texts by their kind. The same seed gives the same texts."""
+    """Return 1,048 texts by their kind. The same seed gives the same texts."""
     dice = random.Random(seed)
     corpus, lines = Corpus(dice), _lines_of_code()
     kinds: Sequence[tuple[str, int, Callable[[], str]]] = (
@@ -51,7 +51,8 @@ def texts(seed: int = 0) -> Mapping[str, Sequence[str]]:
         ("numbers and signs", 100, lambda: _signs(dice)),
     )
     drawn = {kind: [draw() for _ in range(count)] for kind, count, draw in kinds}
-    return drawn | {"empty": ["", " ", "\n", "\t", "  \n\n "] * 2}
+    runs = [sign * count for sign in "?!.-_=#*0aあ😂" for count in (10, 50, 100, 300)]
+    return drawn | {"empty": ["", " ", "\n", "\t", "  \n\n "] * 2, "runs of one sign": runs}
 
 
 def _lines_of_code() -> Sequence[str]:
