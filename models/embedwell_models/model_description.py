@@ -58,6 +58,7 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
+_INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}  # types of indices and packed numbers
 _TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
 
 
@@ -333,6 +334,14 @@ class ModelDescription:
             for header in weights.headers(folder).values():
                 counts[header.dtype] = counts.get(header.dtype, 0) + prod(header.shape)
         return counts
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters in the files, as hubs count them; raises like `stored_numbers`.
+
+        It may be above that of the loaded ones, because files have parts that no vector needs.
+        """
+        return sum(n for kind, n in self.stored_numbers.items() if kind not in _INTEGERS)
 
 
 def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:

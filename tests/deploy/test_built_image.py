@@ -157,8 +157,7 @@ def test_the_container_of_a_manifest_becomes_ready_and_live(podman: Podman, sour
     ]
     port = free_port()
     locked = f"--read-only --cap-drop ALL --tmpfs /tmp --publish 127.0.0.1:{port}:8080"
-    # Not every machine that tests has bfloat16.
-    words = [locked, *settings, "--env EMBEDWELL_DTYPE=float32", "embedwell", *command]
+    words = [locked, *settings, "embedwell", *command]
     with podman.container(f"docker run {' '.join(words)}") as name:
         url = Running(podman, name, port).url
         for probe in ("readinessProbe", "livenessProbe"):

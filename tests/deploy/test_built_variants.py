@@ -86,7 +86,6 @@ def test_an_image_for_gpus_has_a_compiler_and_may_have_no_model(
     said = run(podman, f"ls /weights {SITE_PACKAGES}/torch; command -v gcc; embedwell embed --help")
     assert "version.py" in said and "include" not in said and "/usr/bin/gcc\n" in said
     assert "all-MiniLM" not in said.partition("Usage:")[0]
-    podman("rmi", "embedwell-torch")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class Footprint:
 
     @property
     def parameters(self) -> int:
+        """Number of loaded parameters."""
         return self.matrices + self.others + self.stored
 
     @property

@@ -49,7 +49,7 @@ def inspect(
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "weights": {"format": description.weights_format, **description.stored_numbers},
-        "parameters": footprint.parameters,
+        "parameters": description.parameters,
         "memory_bytes": dict(footprint.memory),
         "torch": expect_torch(description, device, library.features(isa)),
         "gpu": passes.as_json() if passes else None,

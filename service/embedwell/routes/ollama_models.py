@@ -21,7 +21,6 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.checkpoint import safetensors_files
 
 _NEVER = "9999-12-31T23:59:59Z"
-_INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}
 _FORMATS: Mapping[str, Literal["safetensors", "gguf", "onnx"]] = {
     "safetensors": "safetensors",
     "GGUF": "gguf",
@@ -208,7 +207,7 @@ class OllamaModel:
             "details": self._details(),
             "model_info": {
                 "general.architecture": config.family,
-                "general.parameter_count": self._parameter_count,
+                "general.parameter_count": self._description.parameters,
                 f"{config.family}.context_length": self._description.sentence.max_length,
                 f"{config.family}.embedding_length": self._description.dim,
                 f"{config.family}.block_count": config.num_layers,
@@ -236,7 +235,7 @@ class OllamaModel:
             "format": _FORMATS[self._description.weights_format],
             "family": family,
             "families": [family],
-            "parameter_size": _format_count(self._parameter_count),
+            "parameter_size": _format_count(self._description.parameters),
             "quantization_level": "" if engine is None else _QUANTIZATION_LEVELS[engine.dtype],
         }
 
@@ -256,11 +255,6 @@ class OllamaModel:
     def _modified(self) -> str:
         latest = max(stat.st_mtime for stat in self._file_stats)
         return datetime.fromtimestamp(latest, UTC).isoformat()
-
-    @cached_property
-    def _parameter_count(self) -> int:
-        numbers = self._description.stored_numbers
-        return sum(count for kind, count in numbers.items() if kind not in _INTEGERS)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
