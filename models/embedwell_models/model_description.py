@@ -58,7 +58,7 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-_INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}  # types of indices and packed numbers
+_INDICES = {"I64", "U64", "BOOL"}  # types of numbers that are no weights
 _TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
 
 
@@ -341,7 +341,7 @@ class ModelDescription:
 
         It may be above that of the loaded ones, because files have parts that no vector needs.
         """
-        return sum(n for kind, n in self.stored_numbers.items() if kind not in _INTEGERS)
+        return sum(n for kind, n in self.stored_numbers.items() if kind not in _INDICES)
 
 
 def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:

@@ -41,6 +41,7 @@ from embedwell.routes import (
     openapi_document,
     positions,
     rerank,
+    root,
     sagemaker,
     score,
     similarity,
@@ -156,7 +157,8 @@ def _create_routers(
         status.router(models, metrics, shutting_down, registry),
         model_routes.unknown_model_router(registry),
     ]
-    return [*routers, sagemaker.router(registry, direct_routes(*routers))]
+    routes = direct_routes(*routers)
+    return [*routers, root.router(registry, routes), sagemaker.router(registry, routes)]
 
 
 def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:

@@ -30,7 +30,7 @@ def scale(folder: Path, factor: float) -> None:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-@pytest.fixture(scope="module", params=["float16", "float32"])
+@pytest.fixture(scope="module", params=["float16"])
 def scaled_model(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[ScaledModel]:
     """A server, a number type, a text whose vector overflows it, a text whose vector does not.
 

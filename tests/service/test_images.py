@@ -23,7 +23,7 @@ from tests.service.bulk.jobs import vectors_of
 from tests.service.image_inputs import data_url
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
-from tests.service.server import HttpServer
+from tests.service.server import HttpServer, error_of
 
 TOKENS = 17  # of an image: 16 patches, and the class token
 FILES = [encoded(picture(100, 200)), encoded(picture(300, 120, 1), "JPEG")]
@@ -169,7 +169,7 @@ def test_an_input_of_several_parts_is_refused_by_the_models_name(
 ) -> None:
     response = server.post(path, {"model": "clip", **body})
     assert response.status_code == 400
-    fault = response.json().get("error", response.json())
+    fault = error_of(response)
     assert (fault["code"], fault["param"], fault["index"]) == ("not_offered", param, index)
     assert (
         f"input {index} has" in fault["message"] and "the model 'clip' embeds" in fault["message"]

@@ -179,6 +179,8 @@ def test_each_model_has_a_base_address(three: SeveralModels) -> None:
         assert len(three.client.get(f"{base}/v1/models").json()["data"]) == 3
         ranks = three.post(f"{base}/rerank", TEXTS).json()
         assert ranks == three.post("/rerank", {**TEXTS, "model": name}).json()
+    query = {"query": "red", "texts": ["red", "blue"]}
+    assert three.post("/m/judge", query).json() == three.post("/m/judge/rerank", query).json()
     assert error(three.post("/m/judge/embed", {"inputs": "red"}), 400)["code"] == "not_offered"
     [labels] = three.post("/m/judge/predict", {"inputs": [["red"]]}).json()
     assert len(labels) == 1

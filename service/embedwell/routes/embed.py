@@ -232,7 +232,7 @@ class EmbedService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed, which is also at / if the default model embeds."""
+    """Create the route /embed, which is also at / if all models embed."""
     models = registry.choice(EmbedService, DENSE, MULTI)
     routes = api_router("embed")
 

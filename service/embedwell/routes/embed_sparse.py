@@ -87,7 +87,7 @@ class SparseService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed_sparse, which is also at / if the default model is sparse alone."""
+    """Create the route /embed_sparse, which is also at / if all models are sparse alone."""
     models = registry.choice(SparseService, SPARSE)
     routes = api_router("embed")
 

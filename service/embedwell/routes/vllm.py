@@ -77,7 +77,7 @@ class PoolingRequest(VLLMFields):
 
 
 @forbid_extra
-class Pooled(TypedDict):
+class PoolingResult(TypedDict):
     """Result of an input: a vector, or a matrix of one row for each token."""
 
     index: NonNegativeInt
@@ -91,7 +91,7 @@ class PoolingResponse(TypedDict):
     object: Literal["list"]
     created: int
     model: str
-    data: list[Pooled]
+    data: list[PoolingResult]
     usage: OpenAIUsage
 
 

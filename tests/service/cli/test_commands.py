@@ -66,11 +66,11 @@ def test_inspect_describes_the_files_of_a_model(minilm_folder: Path) -> None:
     assert info["family"] == "bert" and info["dim"] == 384 and info["normalize"]
     assert info["tokenizer"] == {"kind": "WordPiece", "vocab_size": 30522}
     assert info["positions"] == [{"scheme": "learned", "offset": 0}]
-    assert info["parameters"] == 22_565_376
+    assert info["parameters"] == 22_713_216
     text = run("inspect", str(minilm_folder))
     for name in info:
         assert f"\n{name} " in f"\n{text}"
-    assert "22,565,376" in text
+    assert "22,713,216" in text
 
 
 def test_inspect_prints_the_fingerprint_without_the_precision(embedder: Embedder) -> None:

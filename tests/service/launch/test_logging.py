@@ -83,7 +83,7 @@ def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
         server.wait_until(lambda: "engine replaced" in server.log)
     lines = [json.loads(line) for line in server.log.splitlines()]
     loggers = {line["logger"] for line in lines}
-    assert loggers >= {"embedwell.engine", "embedwell.launch.logging"}
+    assert loggers >= {"embedwell_models.loading.loaded_model", "embedwell.launch.logging"}
     assert "uvicorn.error" not in loggers  # which would report each step of an ordinary start
     messages = {line["message"].split("\n")[0]: line["level"] for line in lines}
     assert any(message.startswith("the server stops after SIG") for message in messages)

@@ -13,7 +13,7 @@ from embedwell_models.output_names import DENSE, MULTI, SPARSE
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
 _ROOT_TASKS = ("classify", "rerank", DENSE, MULTI, SPARSE)
-"""Tasks and outputs, of which the first that the default model has is served at /."""
+"""Tasks and outputs, of which the first that a model has is served at /."""
 _RETRIEVAL = ("retrieval.query", "retrieval.passage")  # Jina's tasks
 _BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
@@ -124,6 +124,12 @@ class ServedTasks:
 S = TypeVar("S")
 
 
+def root_task(model: ServedModel) -> str:
+    """Return the task or output of a model that POST / computes, as in TEI."""
+    offered = model.task_and_outputs
+    return next((name for name in _ROOT_TASKS if name in offered), offered[0])
+
+
 class ModelChoice(Generic[S]):
     """Maps the fields `model` and `task` of a request to the service of a model."""
 
@@ -190,13 +196,11 @@ class ModelRegistry:
         return ModelChoice(self._names, services, next(default, 0), self._tasks)
 
     def root_path(self, *tasks: str) -> list[str]:
-        """Return the path / for the routes of the default model's task, else nothing.
+        """Return the path / for the routes of a task or output that all models have, else nothing.
 
-        TEI's clients post to it what its model computes. tasks: tasks and outputs of the routes.
+        TEI's clients post to it what its model computes.
         """
-        offered = self.models[0].task_and_outputs
-        first = next((name for name in (*_ROOT_TASKS, *offered) if name in offered), None)
-        return ["/"] if first in tasks else []
+        return ["/"] if all(root_task(model) in tasks for model in self.models) else []
 
     def choose(self, name: str) -> ServedModel:
         """Return the model of a name; raises UnknownModel."""

@@ -1,0 +1,44 @@
+"""POST / of several models: what the model in the path computes, as in TEI."""
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from embedwell.inference.served_model import ServedModel
+from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry, root_task
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
+
+_PATHS = {
+    "classify": "/predict",
+    "rerank": "/rerank",
+    DENSE: "/embed",
+    MULTI: "/embed",
+    SPARSE: "/embed_sparse",
+}
+
+
+class RootOfModels:
+    """ASGI application that answers a request as the route of the chosen model does."""
+
+    def __init__(self, routes: Mapping[str, Route], models: ModelChoice[ServedModel]) -> None:
+        """routes: the routes by path."""
+        self._routes, self._models = routes, models
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request; raises ServiceError."""
+        path = _PATHS[root_task(self._models.choose())]
+        await self._routes[path].app(scope, receive, send)
+
+
+def router(registry: ModelRegistry, routes: Mapping[str, Route]) -> APIRouter:
+    """Create the undocumented route / for models of different tasks.
+
+    routes: the routes that it calls, by path; with / if all models have the same task.
+    """
+    if "/" in routes:
+        return APIRouter()
+    models = registry.choice(lambda model: model, DENSE, MULTI)
+    root = RootOfModels(routes, models)
+    return APIRouter(routes=[Route("/", root, methods=["POST"])])
