@@ -49,7 +49,7 @@ def changed(folder: Path, name: str, **values: Any) -> Path:
         (LENGTH, "modality_config", ["text"], "an object"),
         (TOKENIZER, "model_max_length", "512", "a number from 0 on"),
         (CARD, "prompts", ["a"], "an object of strings"),
-        (CARD, "prompts", {"query": None}, "an object of strings"),
+        (CARD, "prompts", {"query": 7}, "an object of strings"),
         (CARD, "default_prompt_name", ["query"], "a string"),
     ],
 )

@@ -57,7 +57,7 @@ def without_normalize(folder: Path) -> None:
 def last_byte(name: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         raw = bytearray((folder / name).read_bytes())
-        raw[-1] ^= 1 << 6
+        raw[-1] ^= 1 << 7  # the sign of the last weight
         (folder / name).write_bytes(raw)
 
     return change

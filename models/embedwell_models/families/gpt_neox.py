@@ -18,7 +18,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     base, share = options.get("rotary_emb_base", 10_000.0), options.get("rotary_pct", 0.25)
     # Of the keys outside the settings of scaling, transformers reads the older names only.
     positions = rotary(options.without("rope_theta"), head_size, base=base, share=share)
-    if positions.dim > width // heads:
+    if "head_dim" in options and positions.dim > width // heads:
         raise options.unsupported("head_dim", head_size, f"{width // heads}, of hidden_size")
     config = plain_config(
         vocab_size=options["vocab_size"],

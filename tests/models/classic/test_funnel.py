@@ -185,7 +185,7 @@ def test_a_prompt_counts_as_the_positions_that_begin_in_it(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_tokenizer_is_that_of_transformers(lower: bool, tmp_path: Path) -> None:
-    write(CASES[0], tmp_path)
+    write(Case("funnel", BLOCKS, SIZES, model=FunnelModel), tmp_path)
     write_tokenizer(tmp_path)
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     options = {"tokenizer_class": "FunnelTokenizer", "do_lower_case": lower, **names}

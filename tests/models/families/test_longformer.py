@@ -1,6 +1,5 @@
 """Tests of Longformer against transformers, with global attention in classifiers."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +67,14 @@ CLASSIFIER = Case(
 LONG = (3, 1100 - 2, 1, 17, 600, 9)
 
 
-@dataclass(frozen=True)
-class WithGlobalAttention:
+class WithGlobalAttention(torch.nn.Module):
     """A Longformer whose first token has global attention, as in its classifiers."""
 
-    encoder: Any
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        self.encoder = encoder
 
-    def __call__(self, input_ids: Tensor, **options: Any) -> Any:
+    def forward(self, input_ids: Tensor, **options: Any) -> Any:
         mask = torch.zeros_like(input_ids)
         mask[:, 0] = 1
         return self.encoder(input_ids, global_attention_mask=mask, **options)
