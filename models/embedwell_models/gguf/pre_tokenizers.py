@@ -68,6 +68,7 @@ def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
         name = _OF_ARCHITECTURE.get(metadata.architecture, name)
     if name not in PRE_TOKENIZERS:
         raise metadata.unsupported("tokenizer.ggml.pre", name, tuple(PRE_TOKENIZERS))
-    found = PRE_TOKENIZERS[name]
+    pre_tokenizer = PRE_TOKENIZERS[name]
     # RoBERTa's tokenizer has the pattern of GPT-2, and a file may name it so.
-    return _ROBERTA if found is _GPT2 and metadata.architecture == "bert" else found
+    is_roberta = pre_tokenizer is _GPT2 and metadata.architecture == "bert"
+    return _ROBERTA if is_roberta else pre_tokenizer

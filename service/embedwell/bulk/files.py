@@ -69,16 +69,16 @@ def _find(address: str) -> Iterator[InputFile]:
     with _errors(address):
         files, path = resolve_filesystem(address)
         if files.get_file_info(path).type == FileType.File:
-            base, found = posixpath.dirname(path), [path]
+            base, names = posixpath.dirname(path), [path]
         else:
-            base, found = _search(files, path)
+            base, names = _search(files, path)
             if isinstance(files, LocalFileSystem):
                 _require_readable(Path(base), below=base == path)
-        paths = {name: posixpath.relpath(name, base or "/") for name in found}
+        paths = {name: posixpath.relpath(name, base or "/") for name in names}
         visible = [name for name, below in paths.items() if not _is_hidden(below) or name == path]
         infos = [info for info in files.get_file_info(visible) if info.is_file]
     if not infos:
-        hidden = " whose name does not begin with . or _" if found else ""
+        hidden = " whose name does not begin with . or _" if names else ""
         raise BulkError(f"{address}: no such file{hidden}")
     if any("/_delta_log/" in f"/{below}" for below in paths.values()):
         log.warning(
