@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
 #include "types.h"
 #include "waitable_number.h"
@@ -63,8 +64,8 @@ struct Processors {  // where threads cannot choose their processors
 };
 #endif
 
-// A thread waits awake for as long as it takes to sleep and to be woken. Where others use the
-// processors, a thread of the team may not run for milliseconds, so the next waits are shorter.
+// A thread waits awake at first, because sleep and the call that ends it take longer than most
+// waits. Then it offers its processor to other threads, and sleeps if one of them keeps it.
 class Barrier {
  public:
   void wait(long rank, long size) {
@@ -73,33 +74,37 @@ class Barrier {
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       arrived_.store(0, std::memory_order_relaxed);
       round_.set(round + 1);
-    } else if (!wait_awake(round)) {
-      processors_.leave_shared(rank, size);
+    } else if (!ends_while_awake(round, rank, size)) {
       round_.sleep_while(round);
     }
   }
 
  private:
-  static constexpr long MOST = 1000, LEAST = 30;  // pauses; most exceeds what the shares differ by
+  using Clock = std::chrono::steady_clock;
 
-  // Returns whether the round has ended.
-  bool wait_awake(unsigned round) {
-    const long pauses = pauses_.load(std::memory_order_relaxed);
-    for (long spins = 0; spins < pauses; spins++) {
-      if (round_.now() != round) {
-        if (pauses < MOST) pauses_.store(std::min(2 * pauses, MOST), std::memory_order_relaxed);
-        return true;
-      }
+  // Pauses; LATE is mostly more than the shares differ by.
+  static constexpr long UNEVEN = 300, LATE = 1000;
+  static constexpr long YIELDS = 1000;
+  static constexpr std::chrono::microseconds KEPT{500};  // by another thread
+
+  bool ends_while_awake(unsigned round, long rank, long size) {
+    for (long spins = 0; spins < LATE; spins++) {
+      if (round_.now() != round) return true;
+      if (spins == UNEVEN) processors_.leave_shared(rank, size);
       relax();
     }
-    pauses_.store(std::max(pauses / 2, LEAST), std::memory_order_relaxed);
-    return false;
+    Clock::time_point begun, now = Clock::now();
+    for (long yields = 0; yields < YIELDS && round_.now() == round; yields++) {
+      begun = now;
+      sched_yield();
+      if ((now = Clock::now()) - begun > KEPT) break;
+    }
+    return round_.now() != round;
   }
 
   std::atomic<long> arrived_{0};
   WaitableNumber round_;
-  alignas(64) std::atomic<long> pauses_{MOST};
-  Processors processors_;
+  alignas(64) Processors processors_;
 };
 
 // One of `size` threads.
