@@ -78,6 +78,7 @@ def test_an_unreadable_folder_of_a_model_is_named(tiny_bert: Folder, tmp_path: P
         assert f"{model}" in line and line.endswith("cannot be read: Permission denied")
 
 
+@pytest.mark.needs("pyarrow", "fsspec")
 def test_unreadable_inputs_are_named_and_not_left_out(tiny_bert: Folder, tmp_path: Path) -> None:
     model, folder = tiny_bert(), tmp_path / "in"
     for name in ("a.txt", "below/b.txt", ".hidden/c.txt"):

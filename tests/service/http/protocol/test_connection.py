@@ -204,11 +204,12 @@ def test_shutdown_does_not_wait_for_a_refused_client_that_keeps_sending() -> Non
     asyncio.run(run())
 
 
-def connections(server: Server) -> list[Any]:
-    """The connections of all processes of a server."""
+def has_connection(server: Server, port: int) -> bool:
+    """Whether a process of a server has accepted the connection of a client's port."""
     first = psutil.Process(server.process.pid)
     processes = [first, *first.children(recursive=True)]
-    return [connection for process in processes for connection in process.net_connections()]
+    connections = [each for process in processes for each in process.net_connections()]
+    return any(port in each.raddr for each in connections)
 
 
 def request_large_response(server: Server) -> socket.socket:
@@ -226,8 +227,8 @@ def request_large_response(server: Server) -> socket.socket:
 def test_a_response_that_is_not_read_is_aborted(impatient_server: Server) -> None:
     with request_large_response(impatient_server) as client:
         port = client.getsockname()[1]
-        while any(port in (connection.raddr or ()) for connection in connections(impatient_server)):
-            time.sleep(0.05)
+        impatient_server.wait_until(lambda: has_connection(impatient_server, port))
+        impatient_server.wait_until(lambda: not has_connection(impatient_server, port))
         received = b"".join(iter(lambda: client.recv(1 << 20), b""))
     head, _, body = received.partition(b"\r\n\r\n")
     assert b"content-length: " in head and len(body) < 10_000_000, "only the buffered part was sent"
@@ -795,7 +796,7 @@ def test_a_health_check_needs_no_descriptor(minilm_folder: Path, tmp_path: Path)
     with Server(tmp_path / "log") as server, connect(server) as client:
         [process] = server.children(HTTP_PROCESS)
         port = client.getsockname()[1]
-        server.wait_until(lambda: any(port in (each.raddr or ()) for each in connections(server)))
+        server.wait_until(lambda: has_connection(server, port))
         process.rlimit(psutil.RLIMIT_NOFILE, (0, 0))
         client.sendall(LIVE)
         assert read_response(client)[0] == 200
