@@ -57,7 +57,7 @@ class Registry:
 @pytest.fixture(scope="module")
 def nearest() -> DirectRoute:
     """The route of the example on the architecture page, for two models."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "developers" / "architecture.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "nearest"}
     exec(compile(textwrap.dedent(block), "nearest.py", "exec"), module)

@@ -329,7 +329,7 @@ LINKS = [
     (page.relative_to(ROOT), target)
     for page in [
         *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("benchmarks/**/*.md"),
         *ROOT.glob("deploy/**/*.md"),
     ]

@@ -1,7 +1,8 @@
-"""Write the tables of families into docs: `python -m docs.build.families_page`.
+"""Write the lists of families into docs: `python -m docs.build.families_page`.
 
-docs/models.md has all families, docs/rerank.md and docs/sparse.md those with heads. The records of
-families hold the rows of those that are served, refused_models.toml the others.
+docs/models.md has all families, docs/developers/families.md their layers, docs/rerank.md and
+docs/sparse.md the model types with heads. The records of families hold what is listed of those
+that are served, refused_models.toml the others.
 """
 
 import re
@@ -16,18 +17,13 @@ from embedwell_models.families.family import Family, Variant
 DOCS = Path(__file__).parents[1]
 PAGES: Mapping[str, Sequence[str]] = {
     "models.md": ("served families", "refused models"),
+    "developers/families.md": ("layers of families",),
     "rerank.md": ("families that rerank",),
     "sparse.md": ("families with sparse vectors",),
 }
-"""The names of the tables of each page."""
+"""The names of the lists of each page."""
 
 _REFUSED = Path(__file__).with_name("refused_models.toml")
-_HEADS = {
-    "served families": ("family", "`model_type`", "models", "positions", "layers", "torch"),
-    "refused models": ("name", "where", "why it is refused"),
-    "families that rerank": ("family", "`…ForSequenceClassification`", "by the next token"),
-    "families with sparse vectors": ("family", "`model_type` of a `…ForMaskedLM`"),
-}
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
@@ -40,18 +36,9 @@ def served(registry: Sequence[Family] = families.ALL) -> Iterator[tuple[str, ...
         yield row.family, names, row.models, row.positions, row.layers, row.torch
 
 
-def with_heads(
-    *heads: Callable[[Family], object], registry: Sequence[Family] = families.ALL
-) -> Iterator[tuple[str, ...]]:
-    """Build the row of each family that has one of the heads: for each, the model types with it."""
-    for row in dict.fromkeys(family.rows[0] for family in registry):
-        members = [family for family in registry if family.rows[0] == row]
-        cells = [
-            _model_types([each for family in members if has(family) for each in family.model_types])
-            for has in heads
-        ]
-        if any(cells):
-            yield _LINK.sub(r"\1", row.family), *cells
+def with_head(has: Callable[[Family], object], registry: Sequence[Family] = families.ALL) -> str:
+    """Return the model types of the families that have a head."""
+    return _model_types([each for family in registry if has(family) for each in family.model_types])
 
 
 def refused() -> list[Mapping[str, Any]]:
@@ -61,25 +48,36 @@ def refused() -> list[Mapping[str, Any]]:
 
 
 def page(name: str) -> str:
-    """Replace the tables of a page of docs. Each table is between two comments with its name."""
-    rows: dict[str, list[tuple[str, ...]]] = {
-        "served families": list(served()),
-        "refused models": [(f"`{row['name']}`", row["where"], row["why"]) for row in refused()],
-        "families that rerank": list(
-            with_heads(lambda each: each.classification_head, lambda each: each.next_token)
-        ),
-        "families with sparse vectors": list(with_heads(lambda each: each.masked_lm_head)),
+    """Replace the lists of a page of docs. Each list is between two comments with its name."""
+    lists = {
+        "served families": [_served_item(*row) for row in served()],
+        "layers of families": [_layers_item(*row) for row in served()],
+        "refused models": [f"`{row['name']}` ({row['where']}): {row['why']}" for row in refused()],
+        "families that rerank": [
+            f"`…ForSequenceClassification`: {with_head(lambda each: each.classification_head)}",
+            f"by the next token: {with_head(lambda each: each.next_token)}",
+        ],
+        "families with sparse vectors": [
+            f"`…ForMaskedLM`: {with_head(lambda each: each.masked_lm_head)}"
+        ],
     }
     text = (DOCS / name).read_text(encoding="utf-8")
-    for table_name in PAGES[name]:
-        before, start, rest = text.partition(f"<!-- {table_name}: written by make openapi -->\n")
-        _, end, after = rest.partition(f"<!-- end of {table_name} -->")
-        assert start and end, f"{name} has no place for the table {table_name}"
-        head = _HEADS[table_name]
-        lines = [head, ("---",) * len(head), *rows[table_name]]
-        table = "".join(_line(cells) for cells in lines)
-        text = f"{before}{start}\n{table}\n{end}{after}"
+    for list_name in PAGES[name]:
+        before, start, rest = text.partition(f"<!-- {list_name}: written by make openapi -->\n")
+        _, end, after = rest.partition(f"<!-- end of {list_name} -->")
+        assert start and end, f"{name} has no place for the list {list_name}"
+        items = "".join(f"- {item}\n" for item in lists[list_name])
+        text = f"{before}{start}\n{items}\n{end}{after}"
     return text
+
+
+def _served_item(family: str, types: str, models: str, _: str, __: str, torch: str) -> str:
+    needs_torch = {"": "", "yes": "; **torch**"}.get(torch, f"; **torch** for {torch}")
+    return f"**{family}** ({types}){f': {models}' if models else ''}{needs_torch}"
+
+
+def _layers_item(family: str, _: str, __: str, positions: str, layers: str, ___: str) -> str:
+    return _LINK.sub(r"\1", f"**{family}**: positions {positions}; layers {layers}")
 
 
 def _model_types(types: Sequence[str | Variant]) -> str:
@@ -88,14 +86,7 @@ def _model_types(types: Sequence[str | Variant]) -> str:
         for each in types
         if not isinstance(each, Variant) or each.model_type  # a file without one, too
     ]
-    has_variant = any(isinstance(each, Variant) for each in types)
-    return (", " if has_variant else " ").join(names)
-
-
-def _line(cells: tuple[str, ...]) -> str:
-    if cells[0] == "---":
-        return "|" + "|".join(cells) + "|\n"
-    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|\n"
+    return ", ".join(names)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,9 @@ _CACHE = "`~/.cache/embedwell`"  # instead of the path on this machine
 ABOUT = """\
 # Settings
 
-| set one by | example |
-|---|---|
-| a flag, first in precedence | `embedwell serve --port 9000`; `--help` has the same list |
-| an environment variable | `EMBEDWELL_PORT=9000 make serve` |
-| a line of `.env` in the working directory, last | `EMBEDWELL_PROMPTS='{"query": "query: "}'` |
+A setting is, in this order of precedence, a flag of `embedwell serve` (`--port 9000`; `--help` has
+the same list), an environment variable (`EMBEDWELL_PORT=9000`), or a line of `.env` in the working
+directory (`EMBEDWELL_PROMPTS='{"query": "query: "}'`). Its default is in parentheses.
 
 `.env` has the format of [python-dotenv](https://github.com/theskumar/python-dotenv#file-format):
 comments, quotes and `export` are allowed, and `${NAME}` is replaced by a variable, also in quotes.
@@ -26,9 +24,10 @@ def page() -> str:
     lines = [ABOUT]
     for name, field in Settings.model_fields.items():
         if name in GROUPS:
-            lines.append(f"\n## {GROUPS[name]}\n\n| setting | default | meaning |\n|---|---|---|\n")
+            lines.append(f"\n## {GROUPS[name]}\n\n")
         shown = _CACHE if name == "cache" else f"`{text}`" if (text := default_text(name)) else ""
-        lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |\n")
+        default = f" ({shown})" if shown else ""
+        lines.append(f"- `{PREFIX}{name.upper()}`{default}: {field.description}\n")
     return "".join(lines)
 
 

@@ -1,6 +1,7 @@
 """Hooks of MkDocs (see mkdocs.yml): pages that lie outside docs/, and links to the code."""
 
 import logging
+import os.path
 import re
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     sources = {name: source for source, name in PAGES.items()}
     folder = (ROOT / sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")).parent
 
+    def relative(target: str) -> str:
+        return os.path.relpath(target, Path(page.file.src_uri).parent)
+
     def resolved(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""
         path = (folder / target).resolve()
@@ -42,9 +46,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return match[0]
         name = path.relative_to(ROOT).as_posix()
         if name.startswith("docs/") and not name.startswith("docs/build/"):
-            return f"[{text}]({name.removeprefix('docs/')}{anchor})"
+            return f"[{text}]({relative(name.removeprefix('docs/'))}{anchor})"
         if name in PAGES:
-            return f"[{text}]({PAGES[name]}{anchor})"
+            return f"[{text}]({relative(PAGES[name])}{anchor})"
         return f"[{text}]({config.repo_url}/blob/HEAD/{name})" if config.repo_url else text
 
     return LINK.sub(resolved, markdown)

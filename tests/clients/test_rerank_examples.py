@@ -1,4 +1,4 @@
-"""The examples of docs/client-rerank.md, each with some more uses of its client."""
+"""The examples of docs/clients.md that rerank, each with some more uses of its client."""
 
 import re
 from typing import Any
@@ -9,9 +9,9 @@ from tests.clients.conftest import DOCUMENTS, QUERY
 from tests.clients.example_program import DOCS, run_program
 from tests.service.server import HttpServer
 
-PAGE = (DOCS / "client-rerank.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
-    r"^## Rerank with ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE
+    r"^### Rerank with ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE
 )
 
 # Further ways of a client to rank the same documents, appended to its example.
@@ -105,9 +105,9 @@ def test_every_framework_has_an_example() -> None:
     assert names == [
         "Cohere",
         "Voyage",
-        "Infinity",
-        "Haystack",
-        "LlamaIndex",
         "LangChain",
+        "LlamaIndex",
+        "Haystack",
         "LiteLLM",
+        "Infinity",
     ]

@@ -44,6 +44,7 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
         "fetches a model of the hub", "tests/service/cli/test_known_models.py"
     ),
     r"make (install|torch)$": NotRun("installs packages", "tests/test_makefile.py"),
+    r"vllm serve ": NotRun("another server"),
     r"make bench-": NotRun("measures for minutes", "tests/benchmarks/test_benchmark.py"),
     r"(\.|source) \.venv/bin/activate$": Runs("&& embedwell --version"),
     r"embedwell serve --devices cuda": NotRun("needs GPUs", "tests/service/test_devices.py"),
@@ -88,10 +89,9 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
 }
 
 TESTED_PAGES = {  # pages with tests of their own, which read them
-    "docs/architecture.md": "tests/test_docs.py",
+    "docs/developers/architecture.md": "tests/test_docs.py",
     "docs/batches.md": "tests/clients/test_batches.py",
     "docs/bulk.md": "tests/service/bulk/test_page.py",
-    "docs/client-rerank.md": "tests/clients/test_rerank_examples.py",
     "docs/clients.md": "tests/clients/test_examples.py",
     "docs/evaluate.md": "tests/service/tools/test_evaluate.py",
     "docs/hybrid-search.md": "tests/examples/test_hybrid_search.py",
@@ -101,6 +101,7 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/plots.md": "tests/service/tools/test_plot.py",
     "docs/python-client.md": "tests/clients/test_examples.py",
     "docs/ray.md": "tests/service/bulk/ray/test_page.py",
+    "docs/retrieval.md": "tests/docs/test_retrieval_page.py",
     "docs/rerank.md": "tests/service/routes/test_rerank.py",
     "docs/several-models.md": "tests/service/test_several_models_page.py",
     "docs/sparse.md": "tests/service/routes/test_embed_sparse.py",
@@ -144,7 +145,7 @@ class Block(NamedTuple):
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("deploy/**/*.md")),
 ]
 FENCED = re.compile(r"^( *)```(\S+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

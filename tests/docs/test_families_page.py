@@ -1,4 +1,4 @@
-"""The tables of families in the documentation, held to the code that reads them."""
+"""The lists of families in the documentation, held to the code that reads them."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docs.build.families_page import DOCS, PAGES, page, refused, served, with_heads
+from docs.build.families_page import DOCS, PAGES, page, refused, served, with_head
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -25,7 +25,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_its_tables(name: str) -> None:
+def test_a_page_has_its_lists(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     assert text == page(name), "run python -m docs.build.families_page"
 
@@ -45,23 +45,19 @@ def test_families_share_a_row_with_the_model_types_of_all() -> None:
         Family(model_types=("three", variant), name="three", read=read, rows=(other,)),
     ]
     assert [*served(registry)] == [
-        ("One, Two", "`one` `two`", "", "none", "post-norm", ""),
+        ("One, Two", "`one`, `two`", "", "none", "post-norm", ""),
         ("Three", "`three`, `bert` with `spiral`", "three-base", "spiral", "as One", "yes"),
     ]
 
 
-def test_families_with_heads_are_listed_once_with_the_model_types_that_have_them() -> None:
-    shared = Row(family="[One](#one), Two", positions="none", layers="post-norm")
-    other = Row(family="Three", positions="none", layers="post-norm")
+def test_the_model_types_of_families_with_a_head_are_listed() -> None:
+    row = Row(family="One", positions="none", layers="post-norm")
     registry = [
-        Family(model_types=("one",), rows=(shared, other), next_token=NextToken(tied=True)),
-        Family(model_types=("two",), rows=(shared,), classification_head=decoder),
-        Family(model_types=("three",), rows=(other,)),
+        Family(model_types=("one",), rows=(row,), next_token=NextToken(tied=True)),
+        Family(model_types=("two", "three"), rows=(row,), classification_head=decoder),
     ]
-    rows = with_heads(
-        lambda each: each.classification_head, lambda each: each.next_token, registry=registry
-    )
-    assert [*rows] == [("One, Two", "`two`", "`one`")]
+    assert with_head(lambda each: each.classification_head, registry) == "`two`, `three`"
+    assert with_head(lambda each: each.next_token, registry) == "`one`"
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row["name"] for row in REFUSED])

@@ -55,7 +55,7 @@ _MOBILEBERT = Family(
             family="MobileBERT",
             models="mobilebert-uncased",
             positions="learned",
-            layers="bottleneck layers, no norms; [details](#limits-of-single-families)",
+            layers="bottleneck layers, no norms",
             torch="yes",
         ),
     ),

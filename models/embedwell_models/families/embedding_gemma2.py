@@ -173,7 +173,7 @@ FAMILIES = (
                 models="embeddinggemma-2",
                 positions="rotary, two bases",
                 layers="as Gemma, bidirectional, with per-layer embeddings; "
-                "[details](#limits-of-single-families)",
+                "wider heads in layers without a window",
             ),
         ),
     ),

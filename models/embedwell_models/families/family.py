@@ -47,7 +47,7 @@ _POSITIONS = "position_embedding_type"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of the table of families in docs/models.md; several records can share it.
+    """An entry of the lists of families in docs; several records can share it.
 
     torch: the models that need torch on every machine, or "yes" for all; empty for none.
     """

@@ -101,7 +101,7 @@ FAMILIES = (
                 models="jina-embeddings-v2, jina-reranker-v1",
                 positions="ALiBi",
                 layers="post-norm, gated FFN",
-                torch="of code",
+                torch="the model of code",
             ),
         ),
     ),

@@ -64,7 +64,7 @@ FLAGS_OF_OTHERS: Mapping[str, str] = {
 }
 """Replacement of each flag of another server.
 
-The tables of docs/migrate-tei.md and docs/client-differences.md list the same.
+The tables of docs/migrate-*.md list the same.
 """
 
 

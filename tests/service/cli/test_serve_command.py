@@ -45,8 +45,8 @@ def table(page: str, heading: str) -> list[list[str]]:
 def documented() -> dict[str, str]:
     """Return the flags of other servers in the docs' tables, with the cell about ours."""
     tei = [(cells[0], cells[1]) for cells in table("migrate-tei.md", "Flags")]
-    rows = table("client-differences.md", "Options of Infinity, vLLM and Ollama")
-    others = [("|".join(cells[1:-1]), cells[-1]) for cells in rows]
+    rows = [*table("migrate-vllm.md", "Options"), *table("migrate-infinity.md", "Options")]
+    others = [(cells[0], cells[1]) for cells in rows]
     return {flag: here for cell, here in (*others, *tei) for flag in FLAG.findall(cell)}
 
 

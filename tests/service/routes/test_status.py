@@ -137,7 +137,7 @@ def test_metrics_count_requests_texts_and_tokens(server: Server) -> None:
 def test_the_metrics_page_has_every_metric_with_its_type(server: Server) -> None:
     text = server.client.get("/metrics").text
     served = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
-    document = Path("docs/metrics.md").read_text()
+    document = Path("docs/observability.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| (\w+) \|", document, re.MULTILINE) == served
 
 
