@@ -43,6 +43,19 @@ class PausedApp:
         await send({"type": "http.response.body", "body": body})
 
 
+class HeldTimeouts(Timeouts):
+    """Time limits that end when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(1000.0)
+
+    def expire_all(self) -> None:
+        """End every time limit that runs."""
+        for waiting in [*self._since]:
+            self.end(waiting)
+            waiting.expire()
+
+
 class Client:
     """One end of a connection."""
 
@@ -51,11 +64,11 @@ class Client:
 
     async def receive(self, max_bytes: int) -> bytes:
         """Wait for bytes and return at most `max_bytes` of them."""
-        return await asyncio.wait_for(self._reader.read(max_bytes), 10)
+        return await asyncio.wait_for(self._reader.read(max_bytes), 120)
 
     async def receive_all(self) -> bytes:
         """Receive all bytes until the server closes the connection."""
-        return await asyncio.wait_for(self._reader.read(), 10)
+        return await asyncio.wait_for(self._reader.read(), 120)
 
 
 class RunningApp:
@@ -80,17 +93,19 @@ class RunningApp:
 @asynccontextmanager
 async def serve(
     app: ASGIApp,
-    timeouts: float = 5.0,
+    timeouts: float | Timeouts = 120.0,
     connections: int = 100,
     budget: MemoryBudget | None = None,
-    idle: float = 60.0,
+    idle: float | Timeouts = 120.0,
     **settings_values: Any,
 ) -> AsyncIterator[RunningApp]:
-    """Serve an application for as long as the block takes."""
+    """Serve an application for as long as the block takes.
+
+    timeouts, idle: time limits of a client, or their seconds.
+    """
     metrics = Metrics(SharedCounters.private())
-    limits = HttpLimits(
-        1 << 20, Timeouts(timeouts), budget or MemoryBudget(), connections, Timeouts(idle)
-    )
+    timers = [each if isinstance(each, Timeouts) else Timeouts(each) for each in (timeouts, idle)]
+    limits = HttpLimits(1 << 20, timers[0], budget or MemoryBudget(), connections, timers[1])
     middleware = Middleware(
         app,
         {},

@@ -107,7 +107,7 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
             wait_ready(server, up)
         ends = engines(server)
         assert server.stop() == 0
-        assert not psutil.wait_procs(ends, timeout=10)[1]
+        assert not psutil.wait_procs(ends, timeout=120)[1]
 
 
 def test_no_request_is_lost_when_an_engine_is_killed(tiny_bert: Folder, tmp_path: Path) -> None:

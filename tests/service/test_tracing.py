@@ -39,7 +39,7 @@ class OtlpReceiver(HttpReceiver):
 
     def wait_for(self, condition: Callable[[Span], bool]) -> Span:
         """The first span of which the condition holds; fails if none comes."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             for span in [*self.spans]:
                 if condition(span):

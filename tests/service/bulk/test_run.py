@@ -340,7 +340,7 @@ def test_a_part_that_is_done_is_written_while_the_next_one_is_embedded() -> None
             yield part
 
     def write(part: LoggedEmbedding, _: Encoded) -> None:
-        assert begun[part.number + 1].wait(10)
+        assert begun[part.number + 1].wait(120)
         log.append(f"written {part.number}")
 
     write_behind(parts(), write)

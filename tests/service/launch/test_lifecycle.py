@@ -296,12 +296,12 @@ def test_an_engine_restarted_during_shutdown_answers_pending_requests(
         time.sleep(0.5)  # uvicorn looks ten times a second
         before = server.engine
         os.kill(before, signal.SIGKILL)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while "engine replaced" not in server.log:
             assert server.process.poll() is None and time.monotonic() < deadline, server.log
             time.sleep(0.05)
         client.sendall(b'"inputs": "a"}')
-        client.settimeout(20)
+        client.settimeout(120)
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
     assert server.process.wait(60) == 0
     assert "Traceback" not in server.log

@@ -13,7 +13,7 @@ from embedwell.launch.signals import install_signal_handlers
 install_signal_handlers({})
 try:
     print("ready", flush=True)
-    time.sleep(20)
+    time.sleep(600)
 finally:
     print("cleaned up")
 """
@@ -25,13 +25,13 @@ def output_after_signal(program: str, signal_number: signal.Signals) -> tuple[in
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         process.send_signal(signal_number)
-        return process.wait(20), process.stdout.read()
+        return process.wait(120), process.stdout.read()
 
 
 def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -63,7 +63,7 @@ finally:
         for _ in range(2):
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(120) == 130
         assert process.stderr.read() == ""
 
 
@@ -75,7 +75,7 @@ class Loads:
     def find_spec(self, name, *_):
         if name == "embedwell.cli.commands":
             print("ready", flush=True)
-            time.sleep(20)
+            time.sleep(600)
 sys.meta_path.insert(0, Loads())
 from embedwell.__main__ import main
 assert not {"click", "pydantic", "models"} & set(sys.modules)

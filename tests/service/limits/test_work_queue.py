@@ -73,10 +73,9 @@ def test_a_slice_has_all_steps_that_fit(recorder: Recorder) -> None:
 
 def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = WorkQueue(timeout=120, max_wait=120, slice_seconds=0)
         tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "abcd"]
         await wait_for_steps(recorder, 2)
-        await asyncio.sleep(0.01)
         for task in tasks[:3]:
             task.cancel()
         recorder.gate.release(100)
@@ -88,7 +87,7 @@ def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None
 
 def test_a_cancelled_request_holds_its_slot_until_its_thread_ends(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = WorkQueue(timeout=120, max_wait=120, slice_seconds=0)
         tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "ab"]
         await wait_for_steps(recorder, 2)
         for task in tasks:
@@ -112,7 +111,7 @@ def test_a_request_that_is_cancelled_as_its_turn_comes_gives_its_slot_back(
     recorder: Recorder,
 ) -> None:
     async def run() -> None:
-        queue = WorkQueue(timeout=10, max_wait=10, threads=1, slice_seconds=0)
+        queue = WorkQueue(timeout=120, max_wait=120, threads=1, slice_seconds=0)
 
         async def run_and_cancel_the_next() -> None:
             await queue.run(recorder.steps("a", 1), LARGE)
@@ -132,25 +131,19 @@ def test_a_request_that_is_cancelled_as_its_turn_comes_gives_its_slot_back(
 
 def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = WorkQueue(timeout=0.1, max_wait=10, slice_seconds=0)
-        requests = [queue.run(recorder.steps(name, 9), LARGE) for name in "ab"]
-        requests.append(queue.run(recorder.steps("c", 9), LARGE, spent=1))
-        errors = await asyncio.gather(*requests, return_exceptions=True)
+        queue = WorkQueue(timeout=1000, max_wait=1000, slice_seconds=0)
+        requests = [
+            queue.run(recorder.steps(name, 9), LARGE, spent=spent)
+            for name, spent in (("a", 999.9), ("b", 999.9), ("c", 1001))
+        ]
+        async with asyncio.timeout(120):
+            errors = await asyncio.gather(*requests, return_exceptions=True)
         assert [type(error) for error in errors] == [TimedOut] * 3
         recorder.gate.release(100)
         assert await queue.run(recorder.steps("d", 1), LARGE) == "d"
 
     asyncio.run(run())
     assert sorted(recorder.recorded) == ["a", "b", "d"]
-
-
-def test_the_time_spent_before_counts(recorder: Recorder) -> None:
-    async def run() -> None:
-        queue = WorkQueue(timeout=30, max_wait=10, slice_seconds=0)
-        with pytest.raises(TimedOut):
-            await asyncio.wait_for(queue.run(recorder.steps("a", 9), LARGE, spent=29.9), 60)
-
-    asyncio.run(run())
 
 
 def slow() -> Steps[str]:
@@ -163,7 +156,7 @@ def test_a_large_request_that_would_wait_too_long_is_refused(
     recorder: Recorder,
 ) -> None:
     async def run() -> None:
-        queue = WorkQueue(timeout=10, max_wait=1, max_wait_large=5, slice_seconds=0)
+        queue = WorkQueue(timeout=120, max_wait=1, max_wait_large=5, slice_seconds=0)
         assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
         first = asyncio.create_task(queue.run(recorder.steps("a", 1), 10 * LARGE))
         await wait_for_steps(recorder, 1)
@@ -183,7 +176,7 @@ def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
         raise BadRequest("it is wrong")
 
     async def run() -> None:
-        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = WorkQueue(timeout=120, max_wait=120, slice_seconds=0)
         for _ in range(5):
             with pytest.raises(BadRequest, match="it is wrong"):
                 await queue.run(wrong(), LARGE)
@@ -194,7 +187,7 @@ def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
 def test_a_rate_that_is_not_measured_yet_limits_the_wait(recorder: Recorder) -> None:
     async def run() -> None:
         queue = WorkQueue(
-            *(10, 1, 5), name="the search", threads=1, rate=LARGE / 4, slice_seconds=0
+            *(120, 1, 5), name="the search", threads=1, rate=LARGE / 4, slice_seconds=0
         )
         first, second = (
             asyncio.create_task(queue.run(recorder.steps(name, 2), LARGE)) for name in "ab"
@@ -244,7 +237,7 @@ def current_thread() -> Steps[threading.Thread]:
 
 def wait_for(event: threading.Event) -> Steps[bool]:
     yield
-    return event.wait(60)
+    return event.wait(120)
 
 
 @pytest.mark.parametrize(("operations", "inline"), [(FEW_OPERATIONS, True), (10**7, False)])

@@ -358,7 +358,7 @@ class StuckConnection(FakeConnection):
 
     def send(self, header: Any, *body: Any) -> None:
         self.sending.set()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not self.other.sent:
             assert time.monotonic() < deadline, "a slow connection blocks another"
             time.sleep(0.01)
@@ -373,7 +373,7 @@ class SendingModel(PrefetchingModel):
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         vectors = super().encode(ids, **options)
         if ids[0][0] == 3:
-            assert self.sending.wait(timeout=60)
+            assert self.sending.wait(timeout=120)
         return vectors
 
 
@@ -516,7 +516,7 @@ class FailingModel(SumModel):
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
             raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-        time.sleep(10)
+        time.sleep(600)
         return super().encode(ids, **options)
 
 

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from embedwell.http.protocol.request_cycle import Header, RequestCycle
 from tests.service.http.protocol.raw_http import LIVE
-from tests.service.in_process_server import OK, PausedApp, serve
+from tests.service.in_process_server import OK, HeldTimeouts, PausedApp, serve
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 LENGTH = {**START, "headers": [(b"content-length", b"5")]}
@@ -230,16 +230,19 @@ def test_the_scope_describes_the_request_and_the_connection() -> None:
 
 def test_an_idle_connection_is_closed_but_no_busy_one() -> None:
     async def run() -> None:
-        app = PausedApp()
+        app, idle = PausedApp(), HeldTimeouts()
         app.resume.set()
-        async with serve(app, idle=0.2) as server, server.client() as client:
+        async with serve(app, idle=idle) as server, server.client() as client:
             client.send(LIVE)
             assert (await client.receive(1000)).startswith(OK)
             app.resume.clear()
             client.send(LIVE)
-            await asyncio.sleep(0.5)
+            while app.requests_started < 2:
+                await asyncio.sleep(0.01)
+            idle.expire_all()
             app.resume.set()
             assert (await client.receive(1000)).startswith(OK)
+            idle.expire_all()
             assert await client.receive_all() == b""
 
     asyncio.run(run())
@@ -247,13 +250,19 @@ def test_an_idle_connection_is_closed_but_no_busy_one() -> None:
 
 def test_a_head_that_began_before_the_last_response_has_its_time_limit() -> None:
     async def run() -> None:
-        app = PausedApp()
-        async with serve(app, timeouts=0.2) as server, server.client() as client:
+        app, timeouts = PausedApp(), HeldTimeouts()
+        async with serve(app, timeouts) as server, server.client() as client:
             client.send(LIVE + LIVE[:-2])
-            await asyncio.sleep(0.5)
+            while not (
+                app.requests_started and any(map(has_partial_head, server.state.connections))
+            ):
+                await asyncio.sleep(0.01)
+            timeouts.expire_all()
             app.resume.set()
+            assert (await client.receive(1000)).startswith(OK)
+            timeouts.expire_all()
             received = await client.receive_all()
-            assert received.startswith(OK) and received.count(b"HTTP/1.1 408 ") == 1
+            assert received.startswith(b"HTTP/1.1 408 ")
 
     asyncio.run(run())
 

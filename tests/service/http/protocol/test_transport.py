@@ -7,7 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from embedwell.http.http_limits import Timeouts
-from embedwell.http.protocol.transport import UnreadResponse, has_end_of_input, seconds_unread
+from embedwell.http.protocol.transport import (
+    UnreadResponse,
+    has_end_of_input,
+    seconds_unread,
+    unsent_bytes,
+)
 
 
 @asynccontextmanager
@@ -103,3 +108,20 @@ def test_a_response_of_which_nothing_is_read_in_time_is_aborted() -> None:
 
 def test_reading_part_of_a_response_restarts_the_timeout() -> None:
     assert bytes_unread_at_abort(SlowTransport(1000, reads=100)) == 0
+
+
+def test_bytes_that_are_read_from_the_buffer_of_the_kernel_restart_the_timeout() -> None:
+    async def run() -> None:
+        client, server = tcp_pair()
+        async with accepted(client, server) as transport:
+            transport.write(bytes(20_000_000))
+            unread, left = UnreadResponse(transport, Timeouts(1000)), unsent_bytes(transport)
+            unread.begin()
+            while unsent_bytes(transport) >= left:
+                client.recv(100_000)
+            unread.expire()
+            assert not transport.is_closing()
+            unread.expire()
+            assert transport.is_closing()
+
+    asyncio.run(run())
