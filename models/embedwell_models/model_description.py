@@ -54,6 +54,7 @@ from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.unicode_forms import UNICODE_FORMS
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class ModelDescription:
     preprocessing of images; None for a model without an image encoder or without the file that
     describes it. patches: the same, for images that are tokens of a text. pages: the same, for
     images whose tokens have a vector each. multi_vector: set for a model with a vector for each
-    token; None for other models.
+    token; None for other models. unicode_normalization: one of UNICODE_FORMS.
     """
 
     path: Path
@@ -84,6 +85,7 @@ class ModelDescription:
     patches: ImageTokens | None = None
     pages: TiledPages | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
+    unicode_normalization: str = "none"
 
     @classmethod
     def read(
@@ -243,6 +245,7 @@ class ModelDescription:
             file_only=sentence.file_only,
             special_tokens=self._adds_special_tokens,
             text_after=sentence.text_format.after if sentence.text_format else "",
+            compose=self.unicode_normalization == "nfc",
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
@@ -302,6 +305,15 @@ class ModelDescription:
         return replace(
             self, sentence=replace(self.sentence, prompts=merged, default_prompt=default)
         )
+
+    def with_unicode_normalization(self, form: str) -> "ModelDescription":
+        """Return the description with a normalisation of texts before their tokenization.
+
+        Raises ModelError for a form that is not in UNICODE_FORMS.
+        """
+        if form not in UNICODE_FORMS:
+            raise ModelError(f"unicode_normalization {form!r} is not one of {UNICODE_FORMS}")
+        return replace(self, unicode_normalization=form)
 
     def checkpoints(self) -> list[Path]:
         """List the folders with weights: first the encoder's, then the later modules'."""

@@ -27,6 +27,8 @@ def fingerprint(model: ModelDescription) -> str:
         parts.append(repr(model.pair_format))
     if model.spec.adapters:
         parts.append(repr(model.spec.adapters))
+    if model.unicode_normalization != "none":
+        parts.append(model.unicode_normalization)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

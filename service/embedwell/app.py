@@ -204,6 +204,7 @@ def _describe(model: InheritedModel) -> ModelDescription:
     description = ModelDescription.read(
         model.folder, settings.pooling, settings.rerank_format, settings.adapter
     )
+    description = description.with_unicode_normalization(settings.unicode_normalization)
     return with_prompts(description, settings.prompts, settings.model)
 
 

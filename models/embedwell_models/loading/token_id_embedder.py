@@ -72,6 +72,7 @@ class TokenIdEmbedder:
         pooling: str = AUTO,
         rerank_format: str = AUTO,
         adapter: str = AUTO,
+        unicode_normalization: str = "none",
         trials: Sequence[Trial] | None = None,
         input_magnitudes: Magnitudes | None = None,
         fingerprint: str | None = None,
@@ -89,6 +90,8 @@ class TokenIdEmbedder:
         files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
         `model_files.rerank_formats`; auto is the format of the model's files.
         adapter: the task of a model with adapters, or none.
+        unicode_normalization: none, or nfc to compose letters and their marks before tokenization,
+        for tokenizers that lose the marks of decomposed texts.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
         trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
@@ -108,10 +111,12 @@ class TokenIdEmbedder:
         images = str(image_model) if image_model else None
         path = resolve(str(model), revision=revision, cache=cache, image_model=images)
         description = ModelDescription.read(path, pooling, rerank_format, adapter)
+        description = description.with_unicode_normalization(unicode_normalization)
         kept = None
         if dtype in ("auto", *QUANTIZED) and trials is None and not Path(model).exists():
             folder = (cache or default_cache()) / "library"
-            kept = KeptLoad(folder, path, device, (dtype, isa, pooling, rerank_format, adapter))
+            options = (dtype, isa, pooling, rerank_format, adapter, unicode_normalization)
+            kept = KeptLoad(folder, path, device, options)
         if known := kept.read() if kept else None:
             dtype, trials, fingerprint = known.dtype, known.trials, known.fingerprint
             input_magnitudes = known.input_magnitudes
@@ -141,6 +146,7 @@ class TokenIdEmbedder:
         # Not the model's tokenizer, which may have been loaded to compare precisions, and is large.
         self._load_tokenizer: Callable[[], Tokenizer] = cache(description.tokenizer)
         self.sentence, self.dim = description.sentence, description.dim
+        self.unicode_normalization = description.unicode_normalization
         self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.sentence.padded else None
         self.classifier = description.classifier
         self.multi_vector = (

@@ -48,6 +48,7 @@ class Tokenizer:
         markers: Sequence[str] = (),
         special_tokens: bool = True,
         text_after: str = "",
+        compose: bool = False,
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
     ) -> None:
@@ -55,16 +56,17 @@ class Tokenizer:
 
         file_only: ignore the files beside tokenizer.json, and add no special tokens.
         special_tokens: whether special tokens are added around a text. text_after: text that is
-        added after every text as special tokens. markers: markers of queries and documents, see
-        loader.register_markers. chunk_size: number of characters that are tokenized at once, or up
-        to twice as many. max_chunk_size: maximum characters of a text that cannot be split, at
-        least as many as max_length tokens need.
+        added after every text as special tokens. compose: compose letters and their marks (NFC)
+        before tokenization; offsets are those of the text as given. markers: markers of queries and
+        documents, see loader.register_markers. chunk_size: number of characters that are tokenized
+        at once, or up to twice as many. max_chunk_size: maximum characters of a text that cannot be
+        split, at least as many as max_length tokens need.
         """
         from embedwell_models.tokenizer.loading import loader  # imports the families
 
         self._folder = folder
         with panics_as_model_errors(folder):
-            loaded = loader.load(folder, file_only, lowercase, special_tokens)
+            loaded = loader.load(folder, file_only, lowercase, special_tokens, compose=compose)
             loader.register_markers(loaded.rust, markers)
             if text_after:
                 append_text(loaded.rust, text_after)

@@ -61,7 +61,8 @@ class Token:
     """One token of a text.
 
     start, stop: offsets of its characters in the text. A character of several tokens, such as an
-    emoji of several bytes, belongs to all of them. Combining marks belong to the token before them.
+    emoji of several bytes, belongs to all of them. Combining marks without a token of their own
+    belong to the token before them, and so do vowels and final consonants of decomposed Korean.
     start equals stop if the tokenizer trims a space. Both are None for a token outside the text: a
     special token, the prompt, or a space that is added before the text.
     text: the characters, or the token's name if it is outside the text.
@@ -98,11 +99,19 @@ def ids_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
 
 def _after_marks(text: str, stop: int, starts: Collection[int]) -> int:
     # A combining mark has no token if a normalizer composes or strips it.
-    while (
-        0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
-    ):
+    while 0 < stop < len(text) and stop not in starts and _combines(text[stop]):
         stop += 1
     return stop
+
+
+def _combines(character: str) -> bool:
+    # Whether a normalizer may compose a character with the one before: a mark, the vowels and final
+    # consonants of Korean, and the two marks of half-width kana.
+    return (
+        unicodedata.category(character)[0] == "M"
+        or "\u1160" <= character <= "\u11ff"
+        or character in "\uff9e\uff9f"
+    )
 
 
 def _token(id: int, name: str, special: int, span: tuple[int, int], text: str) -> Token:

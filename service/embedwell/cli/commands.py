@@ -206,7 +206,7 @@ def pull(**flags: Any) -> None:
 @main.command()
 @click.argument("named", metavar="[MODEL]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@options(*MODEL, "pooling", "rerank_format", "adapter")
+@options(*MODEL, "pooling", "rerank_format", "adapter", "unicode_normalization")
 def inspect(as_json: bool, **flags: Any) -> None:
     """Describe MODEL without loading its weights.
 
@@ -219,6 +219,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
     try:
         path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
         folder = ModelDescription.read(path, settings.pooling, *choices)
+        folder = folder.with_unicode_normalization(settings.unicode_normalization)
         properties = inspection.inspect(folder, settings.device, settings.isa, settings.dtype)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
@@ -274,6 +275,7 @@ def info(**flags: Any) -> None:
         "pooling": embedder.sentence.pooling,
         "pooling_source": embedder.sentence.pooling_source,
         "normalize": embedder.sentence.normalize,
+        "unicode_normalization": embedder.unicode_normalization,
         "prompts": embedder.sentence.prompts,
         "device": str(embedder.device),
         "dtype": embedder.dtype,

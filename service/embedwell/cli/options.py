@@ -28,7 +28,10 @@ if TYPE_CHECKING:  # imported when a model is loaded
 
 
 MODEL = ("model", "revision", "image_model", "cache")
-ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
+ENGINE = (
+    *("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "unicode_normalization"),
+    *("threads", "cuda_graphs"),
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTRIBUTION = "embedwell"

@@ -200,6 +200,7 @@ def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:
         pooling=settings.pooling,
         rerank_format=settings.rerank_format,
         adapter=settings.adapter,
+        unicode_normalization=settings.unicode_normalization,
         threads=settings.threads,
         cuda_graphs=settings.cuda_graphs,
         max_batch_tokens=settings.max_batch_tokens,

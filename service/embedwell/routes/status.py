@@ -27,6 +27,7 @@ from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import ClassifierOptions, Task
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.unicode_forms import UnicodeForm
 from embedwell_models.vectors import INT8
 
 _MODEL = Query(description="Example name of a served model.", examples=[DEFAULT])
@@ -153,6 +154,7 @@ class Info(TypedDict):
     engines: NotRequired[list[EngineStatus]]
     prompts: dict[str, str]
     default_prompt: str
+    unicode_normalization: UnicodeForm
     pooling: list[str]
     pooling_source: Literal["model", "setting", "assumed"]
     auto_truncate: bool
@@ -309,6 +311,7 @@ def server_info(
         "engine_restarts": engine.restarts,
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
+        "unicode_normalization": settings.unicode_normalization,
         "pooling": list(sentence.pooling),
         "pooling_source": sentence.pooling_source,
         "auto_truncate": settings.auto_truncate,

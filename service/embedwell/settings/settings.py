@@ -35,6 +35,7 @@ from embedwell.settings.setting_types import (
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
+from embedwell_models.tokenizer.unicode_forms import UnicodeForm
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 ALL_ADAPTERS = "all"
@@ -192,6 +193,13 @@ class Settings(BaseModel):
             "qwen3-vl-reranker, bge-reranker-v2-gemma, bge-reranker-v2.5-gemma2-lightweight, "
             "mxbai-rerank-v2, llama-nemotron-rerank, pair (the tokenizer joins the two texts), or "
             "auto (the one in the model's files)."
+        ),
+    )
+    unicode_normalization: UnicodeForm = Field(
+        default="none",
+        description=(
+            "Normalisation of texts before tokenization: none, or nfc, which composes letters and "
+            "their marks, for tokenizers that lose the marks of decomposed texts."
         ),
     )
     prompts: PromptTexts = Field(

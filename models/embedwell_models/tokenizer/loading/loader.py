@@ -1,7 +1,7 @@
 """Loading and validation of the tokenizer of a folder."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -53,17 +53,26 @@ class LoadedTokenizer:
 
 
 def load(
-    folder: Path, file_only: bool = False, lowercase: bool = False, special_tokens: bool = True
+    folder: Path,
+    file_only: bool = False,
+    lowercase: bool = False,
+    special_tokens: bool = True,
+    *,
+    compose: bool = False,
 ) -> LoadedTokenizer:
     """Load tokenizer.json with the options in the files beside it.
 
     file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
-    special_tokens: whether special tokens are added around a text.
+    special_tokens: whether special tokens are added around a text. compose: compose letters and
+    their marks first.
 
     Raises ModelError for files that cannot be read and for a tokenizer that fails on some texts.
     """
     with panics_as_model_errors(folder):
-        return _load(folder, file_only, lowercase, special_tokens)
+        loaded = _load(folder, file_only, lowercase, special_tokens)
+        if compose:
+            _compose_letters(folder, loaded.rust)
+        return loaded
 
 
 def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
@@ -170,6 +179,31 @@ def _lowercase_first(rust: Tokenizer) -> None:
     """Lowercase texts before the other steps of the normalizer."""
     further = [] if rust.normalizer is None else [rust.normalizer]
     rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *further])
+
+
+def _compose_letters(folder: Path, tokenizer: object) -> None:
+    """Normalise texts to NFC before the other steps of the normalizer.
+
+    Also after a table of characters, which makes a letter and a mark of half-width kana.
+    """
+    if not isinstance(tokenizer, Tokenizer):  # one in Python
+        raise ModelError(
+            f"{folder}: unicode_normalization = nfc is not supported with this tokenizer; "
+            "normalise the texts before you send them"
+        )
+    compose = normalizers.NFC()
+    steps = [compose]
+    for step in _flat(tokenizer.normalizer):
+        steps += [step, compose] if isinstance(step, normalizers.Precompiled) else [step]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+
+
+def _flat(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Normalizer]:
+    if isinstance(normalizer, normalizers.Sequence):
+        for step in normalizer:
+            yield from _flat(step)
+    elif normalizer is not None:
+        yield normalizer
 
 
 def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:

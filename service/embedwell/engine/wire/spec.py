@@ -33,6 +33,7 @@ class EngineSpec:
     pooling, rerank_format: override those of the model's files, unless auto.
     adapter: the task of a model with adapters.
     cuda_graphs: whether CUDA graphs are recorded on a GPU.
+    unicode_normalization: that of texts before tokenization, a part of the fingerprint.
     max_batch_tokens: 0 to let the engine choose.
     accept_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
@@ -55,6 +56,7 @@ class EngineSpec:
     counters_fd: int
     counters_rows: int
     model: str = "the model"
+    unicode_normalization: str = "none"
     startup_cache: str = ""
     startup_choices: StartupChoices | None = None
     cpus: Sequence[int] = ()

@@ -57,6 +57,7 @@ def load_as(
         pooling=options.pooling,
         rerank_format=options.rerank_format,
         adapter=options.adapter,
+        unicode_normalization=options.unicode_normalization,
         cuda_graphs=options.cuda_graphs,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
         input_magnitudes=input_magnitudes,

@@ -57,7 +57,7 @@ class StartupCache(KeptMeasurements):
 def _conditions(spec: EngineSpec) -> Iterator[str]:
     yield from (__version__, str(spec.threads or available_cpus()))
     yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
-    yield repr((spec.cuda_graphs, spec.max_batch_tokens))
+    yield repr((spec.cuda_graphs, spec.max_batch_tokens, spec.unicode_normalization))
     yield from machine_and_files(Path(spec.folder), spec.device)
 
 
