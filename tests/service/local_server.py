@@ -58,8 +58,8 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 def _engine(context: InheritedModel, handoff: int) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
-    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
-    names += ("unicode_normalization", "cuda_graphs")
+    names = ["device", "dtype", "isa", "pooling", "rerank_format", "adapter"]
+    names += ["unicode_normalization", "cuda_graphs"]
     options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.folder),

@@ -38,7 +38,6 @@ def inspect(
         "max_length": sentence.max_length,
         "truncation_side": tokenizer.side,
         "lowercase": sentence.lowercase,
-        "unicode_normalization": description.unicode_normalization,
         "pooling": sentence.pooling,
         "pooling_source": sentence.pooling_source,
         "include_prompt": sentence.include_prompt,

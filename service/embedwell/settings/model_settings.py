@@ -11,15 +11,8 @@ from embedwell.settings.settings import ALL_ADAPTERS, Settings
 
 _OPTIONS = (
     *("revision", "image_model", "device", "dtype", "pooling", "rerank_format", "adapter"),
-    *(
-        "unicode_normalization",
-        "prompts",
-        "threads",
-        "cuda_graphs",
-        "max_batch_tokens",
-        "keep",
-        "idle_unload",
-    ),
+    *("unicode_normalization", "prompts", "threads", "cuda_graphs", "max_batch_tokens"),
+    *("keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
 _NOT_WITH_DEVICES = ("device", "models", "models_file", "keep", "idle_unload", "max_model_bytes")

@@ -1,7 +1,7 @@
 """Loading and validation of the tokenizer of a folder."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -192,15 +192,15 @@ def _compose_letters(folder: Path, tokenizer: object) -> None:
             "normalise the texts before you send them"
         )
     compose = normalizers.NFC()
-    steps = [compose]
+    steps: list[normalizers.Normalizer] = [compose]
     for step in _flat(tokenizer.normalizer):
         steps += [step, compose] if isinstance(step, normalizers.Precompiled) else [step]
     tokenizer.normalizer = normalizers.Sequence(steps)
 
 
-def _flat(normalizer: normalizers.Normalizer | None) -> Iterator[normalizers.Normalizer]:
+def _flat(normalizer: Any) -> Iterator[normalizers.Normalizer]:
     if isinstance(normalizer, normalizers.Sequence):
-        for step in normalizer:
+        for step in cast(Iterable[Any], normalizer):  # its type lacks __iter__
             yield from _flat(step)
     elif normalizer is not None:
         yield normalizer
