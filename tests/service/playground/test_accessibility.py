@@ -13,8 +13,9 @@ from tests.service.server import Server, SeveralModels
 
 pytestmark = pytest.mark.full
 
-VIEWS = ["tokens", "positions", "similarity", "document", "map", "server"]
+VIEWS = ["search", "tokens", "positions", "similarity", "document", "map", "server"]
 LOADED = {  # what each view shows when all is there
+    "search": ".bars li",
     "tokens": "figure.chart",
     "positions": "section:nth-of-type(2) .chart",
     "similarity": "table.matrix",
@@ -54,7 +55,7 @@ def check(page: Page, scheme: str, size: str, loaded: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.full(after=6)
+@pytest.mark.full(after=7)
 @pytest.mark.parametrize(("scheme", "size", "view"), combinations(VIEWS))
 def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     open_view: OpenView, scheme: str, size: str, view: str
@@ -82,15 +83,47 @@ def test_the_keyboard_alone_reaches_a_view_and_its_tokens(open_view: OpenView) -
     page.keyboard.press("Tab")
     assert focused(page) == "Skip to the view"
     page.keyboard.press("Tab")
-    assert focused(page) == "Tokens"
+    assert focused(page) == "Search"
+    while focused(page) != "Tokens":
+        page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector(".chip")
-    page.get_by_label("Another text (optional)", exact=True).focus()
+    page.get_by_role("slider", name="Layer").focus()
+    page.keyboard.press("Tab")
+    assert "[CLS]" in focused(page)
     while "bank" not in focused(page):
-        page.keyboard.press("Tab")
+        page.keyboard.press("ArrowRight")
     assert page.get_by_role("heading", level=2).first.text_content() == (
         "“bank” · id 2924, characters 16–20, bytes 16–20 · norm 10.3"
     )
+
+
+def test_the_tokens_of_a_text_are_one_stop_of_the_keyboard(open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.locator("figure.chart").wait_for()
+    chips = page.locator(".chips").first.get_by_role("button")
+    chips.first.focus()
+    page.keyboard.press("ArrowLeft")  # there is none before it
+    assert "[CLS]" in focused(page)
+    page.keyboard.press("End")
+    assert "[SEP]" in focused(page)
+    page.keyboard.press("ArrowLeft")
+    assert focused(page).startswith(".")
+    page.keyboard.press("Tab")  # to the other text
+    assert "[CLS]" in focused(page)
+    page.keyboard.press("Shift+Tab")  # back to where it was
+    assert focused(page).startswith(".")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("fragment", ["tokens?first=", "document?document=", "search?query="])
+def test_a_word_of_600_letters_scrolls_nothing(
+    open_view: OpenView, fragment: str, width: int
+) -> None:
+    page = open_view(fragment + "ab" * 300)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator(".copy").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_a_heat_map_is_read_out_by_the_arrow_keys(open_view: OpenView) -> None:

@@ -40,11 +40,12 @@ def test_one_model_has_no_selector_and_only_its_views(server: Server, open_view:
     expect(page.locator("header .model")).to_have_text("all-MiniLM-L6-v2")
     expect(choice(page)).to_have_count(0)
     assert views(page) == [
+        "Search",
+        "Similarity",
+        "Map",
+        "Late chunking",
         "Tokens",
         "Positions",
-        "Similarity",
-        "Document search",
-        "Map",
         "Rerank",
         "Server",
     ]

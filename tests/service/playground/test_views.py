@@ -195,6 +195,7 @@ def test_the_inputs_stay_above_the_results_when_one_is_cleared(
 @pytest.mark.parametrize(
     ("view", "labels", "hint"),
     [
+        ("search", ["Query"], "Type a query to search."),
         ("tokens", ["Text", "Another text (optional)"], "Type a text to see its tokens."),
         ("similarity", ["Queries, one per line"], "Type a query and a text to compare them."),
         ("document", ["Query"], "Type a query and a document to search in it."),
@@ -566,6 +567,14 @@ def test_points_are_colored_by_a_column_of_groups(
     expect(choice).to_have_value(chosen)
     names = choice.get_by_role("option").evaluate_all("options => options.map(it => it.value)")
     assert names == offered
+
+
+def test_groups_differ_by_their_shapes_too(open_view: OpenView) -> None:
+    page = open_view("map")
+    legend = page.locator(".legend li")
+    expect(legend).to_have_text(["animal", "food", "money", "travel"])
+    outlines = [item.locator("svg").evaluate("svg => svg.innerHTML") for item in legend.all()]
+    assert len(set(outlines)) == 4
 
 
 def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: OpenView) -> None:

@@ -92,11 +92,11 @@ export function floats(base64) {
 const BATCH = 64; // texts in a request
 
 /** Embed texts in batches; returns a Float32Array for each. Calls `onProgress` with the number of finished texts. */
-export async function embed(inputs, signal, onProgress = () => {}) {
+export async function embed(inputs, signal, onProgress = () => {}, options = {}) {
   const vectors = [];
   for (let i = 0; i < inputs.length; i += BATCH) {
     onProgress(i);
-    const rows = await sendJson(embedRequest(inputs.slice(i, i + BATCH), { encoding_format: "base64" }), signal);
+    const rows = await sendJson(embedRequest(inputs.slice(i, i + BATCH), { ...options, encoding_format: "base64" }), signal);
     vectors.push(...rows.map(floats));
   }
   return vectors;

@@ -106,7 +106,7 @@ function Header({ view, models, model, theme, setTheme, onKey }) {
     <a href=${fragment(name, {}, known && modelFor(known, VIEWS[name].can))} aria-current=${name === view ? "page" : undefined}>${VIEWS[name].title}</a>`)}
   </nav>`;
   return html`<header class=${several ? "several" : ""}>
-    <p class="brand"><strong>embedwell</strong> <span class="model">${state || (several ? "" : known?.[0].name)}</span></p>
+    <p class="brand"><img src="playground/icon.svg" alt="" width="24" height="24" /><strong>embedwell</strong> <span class="model">${state || (several ? "" : known?.[0].name)}</span></p>
     ${several && html`<${ModelChoice} view=${view} models=${known} model=${model} />`}
     <button type="button" class="toggle" aria-expanded=${open ? "true" : "false"} onClick=${() => setChosen(!open)}>Settings</button>
     ${!several && navigation}

@@ -26,21 +26,21 @@ export function colorColumns(rows, names) {
   return { groups, numbers: names.filter((name) => !groups.includes(name) && areNumbers(valuesOf(rows, name))) };
 }
 
-/** Colours of the values of a column: a scale for many numbers, a palette for anything else. */
+/** Colours and shapes (see plot_geometry.js) of the values of a column: a scale for many numbers, a palette for anything else. */
 export function coloring(rows, name) {
-  if (!name) return { colorOf: () => CATEGORIES[0], legend: [] };
+  if (!name) return { colorOf: () => CATEGORIES[0], shapeOf: () => 0, legend: [] };
   const values = valuesOf(rows, name), counts = new Map();
   for (const value of values) counts.set(value, (counts.get(value) || 0) + 1);
   if (counts.size > CATEGORIES.length && areNumbers(values)) {
     const numbers = values.map(Number), [low, high] = ends(numbers), scale = colorScale(low, high, false);
-    return { colorOf: (i) => css(scale(numbers[i])), legend: [low, high].map((end) => [String(end), css(scale(end))]) };
+    return { colorOf: (i) => css(scale(numbers[i])), legend: [low, high].map((end) => [String(end), css(scale(end)), 0]), shapeOf: () => 0 };
   }
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, CATEGORIES.length).map(([value]) => value);
-  const palette = new Map(common.map((value, k) => [value, CATEGORIES[k]]));
+  const palette = new Map(common.map((value, k) => [value, CATEGORIES[k]])), shapes = new Map(common.map((value, k) => [value, k]));
   if (areNumbers(common)) common.sort((a, b) => a - b);
-  const legend = common.map((value) => [String(value), palette.get(value)]);
-  if (counts.size > common.length) legend.push(["other", OTHER]);
-  return { colorOf: (i) => palette.get(values[i]) || OTHER, legend };
+  const legend = common.map((value) => [String(value), palette.get(value), shapes.get(value)]);
+  if (counts.size > common.length) legend.push(["other", OTHER, 0]);
+  return { colorOf: (i) => palette.get(values[i]) || OTHER, shapeOf: (i) => shapes.get(values[i]) ?? 0, legend };
 }
 
 /** The smallest and the largest of some numbers. */

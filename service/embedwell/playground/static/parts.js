@@ -7,7 +7,7 @@ import { asCurl, asPython } from "./snippets.js";
 export const Field = ({ label, children }) => html`<label class="field"><span>${label}</span>${children}</label>`;
 
 export const TextArea = ({ label, value, onInput, rows = 3 }) => html`
-  <${Field} label=${label}><textarea rows=${rows} value=${value} onInput=${(event) => onInput(event.target.value)} /><//>`;
+  <${Field} label=${label}><textarea dir="auto" rows=${rows} value=${value} onInput=${(event) => onInput(event.target.value)} /><//>`;
 
 export const Select = ({ label, value, options, onChange }) => html`
   <${Field} label=${label}>

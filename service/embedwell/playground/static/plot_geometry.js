@@ -30,6 +30,25 @@ export const beside = ([x, y], width, height) => ({
   top: y < height / 2 ? `${y + 8}px` : "auto", bottom: y < height / 2 ? "auto" : `${height - y + 8}px`,
 });
 
+const corners = (count, turn, size) => Array.from({ length: count }, (_, k) => {
+  const angle = 2 * Math.PI * (k / count + turn);
+  return [size * Math.sin(angle), -size * Math.cos(angle)];
+});
+const star = (count) => corners(2 * count, 0, 1).map(([x, y], k) => (k % 2 ? [0.45 * x, 0.45 * y] : [1.3 * x, 1.3 * y]));
+/** Shapes of categories as outlines of radius 1; null: a circle. Each differs from the others without its colour. */
+const SHAPES = [null, corners(4, 1 / 8, 1.25), corners(3, 0, 1.35), corners(4, 0, 1.3), corners(3, 1 / 2, 1.35), star(4), star(5)];
+
+/** Draw the path of a shape into a canvas's context. */
+export function shapePath(context, shape, [x, y], radius) {
+  context.beginPath();
+  if (SHAPES[shape]) for (const [dx, dy] of SHAPES[shape]) context.lineTo(x + radius * dx, y + radius * dy);
+  else context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.closePath();
+}
+
+/** The points of a shape for SVG, or "" for a circle. */
+export const shapePoints = (shape) => (SHAPES[shape] || []).map((point) => point.map((value) => (6 + 4 * value).toFixed(1)).join()).join(" ");
+
 /** Indices of the places within an outline, whose last point joins its first. */
 export function within(places, outline) {
   const crosses = ([x, y]) => ([ax, ay], k) => {
@@ -53,7 +72,7 @@ export function placeLabels(places, texts, order, width, height, measure) {
   for (const [x, y] of places) for (const cell of cells(x - 4, y - 4, 8, 8)) taken.add(cell);
   for (const i of order) {
     if (labels.length === MOST_LABELS) break;
-    const text = clipped(texts[i], width < 600 ? 20 : 32), size = measure(text), [x, y] = places[i];
+    const text = clipped(texts[i], width < 600 ? 32 : 60), size = measure(text), [x, y] = places[i];
     const box = [x + 9, x - 9 - size].filter((left) => left > 0 && left + size < width).map((left) => [left, cells(left, y - 6, size, 12)])
       .find(([, covered]) => !covered.some((cell) => taken.has(cell)));
     if (!box) continue;

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { coloring } from "./columns.js";
 import { clipped, useWidth } from "./parts.js";
-import { beside, nearestPlace, onCanvas, placeLabels, within } from "./plot_geometry.js";
+import { beside, nearestPlace, onCanvas, placeLabels, shapePath, shapePoints, within } from "./plot_geometry.js";
 import { cosine, ranking } from "./vector_math.js";
 
 const NEIGHBORS = 8, LISTED = 50; // texts
@@ -14,7 +14,7 @@ export function Scatter({ table, view, color, theme, method }) {
   const [find, setFind] = useState(""), [group, setGroup] = useState(null); // group: texts around which a line was drawn
   const [byFinger, setByFinger] = useState(false), [line, setLine] = useState([]), wasDrawn = useRef(false);
   const width = useWidth(frame, 800), height = Math.round(Math.min(Math.max(width * 0.8, 300), 600));
-  const { colorOf, legend } = useMemo(() => coloring(table.rows, color), [table, color]);
+  const { colorOf, shapeOf, legend } = useMemo(() => coloring(table.rows, color), [table, color]);
   const places = useMemo(() => onCanvas(view.points, width, height), [view, width, height]);
   const marked = useMemo(() => (find.trim() ? withText(table.texts, find) : group), [table, find, group]);
   const neighbors = useMemo(() => (selected === null ? [] : nearest(table.vectors, selected)), [table, selected]);
@@ -25,7 +25,7 @@ export function Scatter({ table, view, color, theme, method }) {
   const shown = hovered ?? selected;
   useEffect(() => {
     fitToScreen(canvas.current, width, height);
-    draw(canvas.current.getContext("2d"), { places, colorOf, labels, marked, line, selected, neighbors, shown, ink: getComputedStyle(canvas.current).color });
+    draw(canvas.current.getContext("2d"), { places, colorOf, shapeOf, labels, marked, line, selected, neighbors, shown, ink: getComputedStyle(canvas.current).color });
   }, [places, colorOf, labels, marked, line, selected, shown, theme]);
   const at = (event) => {
     const box = canvas.current.getBoundingClientRect();
@@ -64,18 +64,21 @@ export function Scatter({ table, view, color, theme, method }) {
     <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px`, touchAction: byFinger ? "none" : "" }}
       aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys move from text to text.`}
       onPointerDown=${press} onPointerMove=${move} onPointerUp=${release} onPointerCancel=${() => setLine([])} onPointerLeave=${() => setHovered(null)} onClick=${click} onKeyDown=${step} />
-      <p class="tip" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
-    ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill]) => html`<li><i class="swatch" style=${{ background: fill }} />${text}</li>`)}</ul>`}
+      <p class="tip" dir="auto" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
+    ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill, shape]) => html`<li><${Swatch} fill=${fill} shape=${shape} /><bdi>${text}</bdi></li>`)}</ul>`}
     <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts to list them.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
-      <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
+      <button type="button" dir="auto" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
     ${marked && html`<h2>${count} ${find.trim() ? `with “${find.trim()}”` : "within the line"}</h2><ul class="marked">${marked.slice(0, LISTED).map((i) => html`<li>
-      <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button></li>`)}</ul>
+      <button type="button" dir="auto" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button></li>`)}</ul>
       ${marked.length > LISTED && html`<p class="hint">and ${marked.length - LISTED} more</p>`}`}
     <p class="copy"><button type="button" onClick=${() => save("map.csv", csvOf(table, view, marked))}>${marked ? `Save ${marked.length} as CSV` : "Save as CSV"}</button>
       <button type="button" onClick=${() => canvas.current.toBlob((blob) => save("map.png", blob))}>Save as PNG</button></p>
   </figure>`;
 }
+
+const Swatch = ({ fill, shape }) => html`<svg class="shape" width="12" height="12" aria-hidden="true" fill=${fill}>
+  ${shapePoints(shape) ? html`<polygon points=${shapePoints(shape)} />` : html`<circle cx="6" cy="6" r="4" />`}</svg>`;
 
 /** Indices of the texts that contain another text, in any case. */
 function withText(texts, part) {
@@ -104,13 +107,12 @@ function fitToScreen(canvas, width, height) {
   canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
 }
 
-function draw(context, { places, colorOf, labels, marked, line, selected, neighbors, shown, ink }) {
+function draw(context, { places, colorOf, shapeOf, labels, marked, line, selected, neighbors, shown, ink }) {
   const radius = places.length > 1500 ? 2.5 : 5, bright = marked && new Set(marked);
-  places.forEach(([x, y], i) => {
+  places.forEach((place, i) => {
     context.globalAlpha = !bright || bright.has(i) ? 0.85 : FADED;
     context.fillStyle = colorOf(i);
-    context.beginPath();
-    context.arc(x, y, radius, 0, 2 * Math.PI);
+    shapePath(context, shapeOf(i), place, radius);
     context.fill();
   });
   context.globalAlpha = 1;

@@ -83,8 +83,8 @@ function Sentences({ title, sentences, scores, note }) {
   const ranks = new Map(order.map((i, rank) => [i, rank + 1]));
   return html`<section><h2>${title}</h2>
     ${note && html`<p class="cut" role="note">${note}</p>`}
-    <p>Best: <strong>${clipped(sentences[order[0]], 200)}</strong></p>
-    <p class="reading">${scores.map((score, i) => {
+    <p>Best: <strong dir="auto">${clipped(sentences[order[0]], 200)}</strong></p>
+    <p class="reading" dir="auto">${scores.map((score, i) => {
       const fill = color(score);
       return html`<span class="sentence" style=${{ background: css(fill), color: textOn(fill) }}>${sentences[i]}<small>#${ranks.get(i)} · ${score.toFixed(2)}</small></span> `;
     })}</p><${ColorBar} low=${low} high=${high} /></section>`;
@@ -92,7 +92,7 @@ function Sentences({ title, sentences, scores, note }) {
 
 function Tokens({ text, tokens }) {
   const scores = tokens.map((token) => token.score), low = Math.min(...scores), high = Math.max(...scores), color = colorScale(low, high, false);
-  return html`<section><h2>Tokens by their cosine with the query</h2><p class="reading">${tokens.map((token, i) => {
+  return html`<section><h2>Tokens by their cosine with the query</h2><p class="reading" dir="auto">${tokens.map((token, i) => {
     const fill = color(token.score), gap = text.slice(i ? tokens[i - 1].stop : 0, token.start);
     return html`${gap}<span class="sentence" title=${token.score.toFixed(3)} style=${{ background: css(fill), color: textOn(fill) }}>${text.slice(token.start, token.stop)}</span>`;
   })}</p><${ColorBar} low=${low} high=${high} /></section>`;

@@ -2,11 +2,12 @@
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { Unreachable, embed, embedRequest, useConnection } from "../api.js";
 import { colorColumns, textColumn } from "../columns.js";
-import { CopyButtons, Field, Results, Select, Status } from "../parts.js";
+import { CopyButtons, Results, Select, Status } from "../parts.js";
 import { Scatter } from "../scatter.js";
+import { Source, inWorker, readRows } from "../source.js";
 import { useUrlState } from "../url_state.js";
 
-const MAX_ROWS = 10_000, COPIED = 64; // texts
+const COPIED = 64; // texts
 const EXAMPLE = `kind,text
 animal,A kitten sleeps in the sun
 animal,The dog guards the sheep
@@ -60,7 +61,7 @@ export default function TextMap({ theme }) {
   };
 
   const embedAll = (source, chosen = columns.text) => start(async (signal) => {
-    const rows = (await inWorker({ action: "parse", ...source }, signal)).slice(0, MAX_ROWS);
+    const rows = await readRows(source, signal);
     const names = Object.keys(rows[0] || {}), ofTexts = names.includes(chosen) ? chosen : textColumn(rows, names);
     const texts = rows.map((row) => String(row[ofTexts] ?? "").trim());
     const filled = rows.filter((_, i) => texts[i]), inputs = texts.filter(Boolean);
@@ -100,7 +101,7 @@ export default function TextMap({ theme }) {
       ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
     <//>
     <div>
-    <${Source} source=${source} setSource=${setSource} draw=${draw} />
+    <${Source} source=${source} example=${EXAMPLE} change=${(changed, isComplete) => (isComplete ? draw : setSource)(changed)} />
     <div class="controls">
       <button type="button" class=${isOld ? "primary" : ""} onClick=${retry} disabled=${progress !== null}>Embed and draw</button>
       ${progress && html`<button type="button" onClick=${cancel}>Cancel</button>`}
@@ -111,34 +112,4 @@ export default function TextMap({ theme }) {
     <p class="help">PCA is exact, and says how much of the variance the map shows. UMAP keeps neighbourhoods.</p>
     </div></div>
     ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, COPIED))]} note=${source.text !== EXAMPLE && "The link does not contain your texts."} />`}`;
-}
-
-function Source({ source, setSource, draw }) {
-  const [over, setOver] = useState(false);
-  const read = async (file) => file && draw({ text: await file.text(), name: file.name });
-  return html`<div class=${over ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
-      onDrop=${(event) => { event.preventDefault(); setOver(false); read(event.dataTransfer.files[0]); }}>
-    <${Field} label="Texts: one per line, or a table with a header (commas, semicolons or tabs); or drop a file here">
-      <textarea rows="5" value=${source.text.slice(0, 100_000)} onInput=${(event) => setSource({ text: event.target.value, name: "" })} />
-    <//>
-    <${Field} label=${`File (CSV, TSV, JSONL or text, at most ${MAX_ROWS} rows) · now: ${source.name || (source.text === EXAMPLE ? "the example" : "the text above")}`}>
-      <input type="file" accept=".csv,.tsv,.jsonl,.ndjson,.txt" onChange=${(event) => read(event.target.files[0])} />
-    <//>
-  </div>`;
-}
-
-/** Run an action in a new worker, which an abort terminates. */
-function inWorker(action, signal, onProgress = () => {}) {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL("../projection_worker.js", import.meta.url));
-    const end = (settle, value) => { worker.terminate(); settle(value); };
-    signal.addEventListener("abort", () => end(reject, new Error("cancelled")));
-    worker.onerror = (event) => end(reject, new Error(event.message || "the worker could not start"));
-    worker.onmessage = ({ data }) => {
-      if (data.progress !== undefined) onProgress(data.progress);
-      else if (data.error) end(reject, new Error(data.error));
-      else end(resolve, data.result);
-    };
-    worker.postMessage(action);
-  });
 }

@@ -108,9 +108,9 @@ function Matrix({ a, b, scores, theme, metric }) {
 function Best({ a, b, scores, before, count }) {
   return html`<section><h2>Best matches</h2><div class="columns">${a.map((query, i) => {
     const places = ranking(before[i]);
-    return html`<div><strong>${clipped(query, 160)}</strong><ol>${ranking(scores[i]).slice(0, count).map((j, rank) => {
+    return html`<div><strong dir="auto">${clipped(query, 160)}</strong><ol>${ranking(scores[i]).slice(0, count).map((j, rank) => {
       const moved = places.indexOf(j) - rank;
-      return html`<li>${clipped(b[j], 160)} <span class="model">${scores[i][j].toFixed(3)}${moved ? `, was ${places.indexOf(j) + 1}.` : ""}</span></li>`;
+      return html`<li><bdi>${clipped(b[j], 160)}</bdi> <span class="model">${scores[i][j].toFixed(3)}${moved ? `, was ${places.indexOf(j) + 1}.` : ""}</span></li>`;
     })}</ol></div>`;
   })}</div></section>`;
 }

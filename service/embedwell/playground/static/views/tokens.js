@@ -79,7 +79,7 @@ export default function Tokens({ theme }) {
   const tokens = places.map((place) => ({ ...exists(place), name: `“${exists(place).text}”${inputs.length > 1 ? ` (${names[place[0]]})` : ""}` }));
   const requests = [{ path: "/tokens", body: { inputs: texts, ...(layer === null ? {} : { layer }), on_overflow: "end" } }];
   return html`
-    <p class="lead">The tokens into which the model splits texts, and their vectors. Point at a token, or focus it with Tab, to see the cosine of every other
+    <p class="lead">The tokens into which the model splits texts, and their vectors. Point at a token, or reach it by Tab and the arrow keys, to see the cosine of every other
       token with it. Click a token to pin it and compare it with others. Change the layer to see how the vectors of
       the same word differ in two contexts.</p>
     <div class="columns">
@@ -108,16 +108,24 @@ export default function Tokens({ theme }) {
 
 function Chips({ input, name, place, places, token, dropped, longest, setHovered, setPinned, pinned }) {
   const color = colorScale(-1, 1, true), roles = ["chosen", "other"];
+  const [reached, setReached] = useState(0), stop = Math.min(reached, input.tokens.length - 1); // the token that Tab reaches
+  const move = (event) => {
+    const target = { ArrowRight: stop + 1, ArrowDown: stop + 1, ArrowLeft: stop - 1, ArrowUp: stop - 1, Home: 0, End: input.tokens.length - 1 }[event.key];
+    const chip = event.currentTarget.querySelectorAll("button")[target];
+    if (target === undefined) return;
+    event.preventDefault();
+    chip?.focus();
+  };
   return html`<div>
     <p class="chips-title">${name[0].toUpperCase()}${name.slice(1)}: ${input.tokens.length}${longest ? ` of at most ${longest}` : ""} tokens</p>
-    <div class="chips" role="group" aria-label=${`Tokens of the ${name}`} onPointerLeave=${() => setHovered(null)}>
+    <div class="chips" role="group" aria-label=${`Tokens of the ${name}: arrow keys move from token to token`} onKeyDown=${move} onPointerLeave=${() => setHovered(null)}>
       ${input.tokens.map((item, j) => {
         const alike = token ? cosine(token.vector, item.vector) : 0, fill = color(alike);
         const isAt = (at) => at && at[0] === place && at[1] === j, isPinned = isAt(pinned);
         return html`<button type="button" class=${`chip ${item.special ? "special" : ""} ${roles[places.findIndex(isAt)] || ""}`} aria-pressed=${isPinned ? "true" : "false"}
           style=${{ background: css(fill), color: textOn(fill) }} title=${describe(item)}
-          onPointerEnter=${() => setHovered([place, j])} onFocus=${() => setHovered([place, j])} onBlur=${() => setHovered(null)}
-          onClick=${() => setPinned(isPinned ? null : [place, j])}>${item.text || "∅"}<small>${alike.toFixed(2)}</small></button>`;
+          onPointerEnter=${() => setHovered([place, j])} tabindex=${j === stop ? 0 : -1} onFocus=${() => { setReached(j); setHovered([place, j]); }} onBlur=${() => setHovered(null)}
+          onClick=${() => setPinned(isPinned ? null : [place, j])}><bdi>${item.text || "∅"}</bdi><small>${alike.toFixed(2)}</small></button>`;
       })}
       ${dropped.length > 0 && html`<span class="cut">✂ cut off here: the model does not read the last ${dropped.length} tokens</span>
         ${dropped.slice(0, 200).map((item) => html`<span class="chip dropped">${item.text}</span>`)}`}
