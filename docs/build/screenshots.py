@@ -3,7 +3,6 @@
 `python -m docs.build.screenshots URL [VIEW …]`: those of all views that its models can answer.
 """
 
-import itertools
 import sys
 import threading
 from io import BytesIO
@@ -16,6 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 FOLDER = Path(__file__).parents[1] / "images" / "playground"
 # Fragment of each view's address, and what is there when it is drawn.
 VIEWS = {
+    "search": ("search", ".bars li"),
     "tokens": ("tokens", "figure.chart"),
     "positions": ("positions?scheme=rotary&scaling=yarn", "[aria-label^=Scalings]"),
     "similarity": ("similarity?dimensions=64&type=int8", "table.matrix"),
@@ -28,30 +28,34 @@ VIEWS = {
     "classify": ("classify", ".bars"),
     "server": ("server", ".tiles"),
 }
-THEMES, SIZES = ("light", "dark"), {"desktop": (1280, 800), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+OTHERS = [("dark", "desktop", "tokens"), ("light", "phone", "search")]  # the rest: light, desktop
 LOAD_TIME = 20_000  # ms for which the server is busy before its view is taken
 
 
 def main(url: str = "http://127.0.0.1:8080", *views: str) -> None:
-    """Write a WebP file for each view, theme and size. views: by default all that are offered."""
+    """Write a WebP file for each view. views: by default all that are offered."""
     FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
-        for theme, (size, (width, height)) in itertools.product(THEMES, SIZES.items()):
+        chosen = views or offered_views(browser.new_page(), url)
+        pictures = [("light", "desktop", view) for view in chosen]
+        pictures += [other for other in OTHERS if other[2] in chosen]
+        for theme, size, view in pictures:
+            width, height = SIZES[size]
             page = browser.new_page(
                 viewport={"width": width, "height": height},
                 color_scheme="dark" if theme == "dark" else "light",
             )
-            for view in views or offered_views(page, url):
-                fragment, drawn = VIEWS[view]
-                page.goto(f"{url}/playground#{fragment}")
-                page.wait_for_selector(drawn)
-                if view == "server":
-                    wait_under_load(page, url)
-                page.wait_for_timeout(1500)
-                save(page.screenshot(full_page=True), f"{view}-{theme}-{size}")
+            fragment, drawn = VIEWS[view]
+            page.goto(f"{url}/playground#{fragment}")
+            page.wait_for_selector(drawn)
+            if view == "server":
+                wait_under_load(page, url)
+            page.wait_for_timeout(1500)
+            save(page.screenshot(full_page=True), f"{view}-{theme}-{size}")
             page.close()
 
 
