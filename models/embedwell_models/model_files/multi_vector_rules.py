@@ -10,7 +10,7 @@ from embedwell_models import families
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.multi_vector import MultiVectorOptions, TextRole
+from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, TextRole
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.positions.schemes import Disentangled
 from embedwell_models.tokenizer.steps import run_to_completion
@@ -44,6 +44,12 @@ class MultiVectorRules:
                 f"{encoder}: an expansion without attention needs a special token at the end of a "
                 "text, which this tokenizer does not add"
             )
+        for role in ROLES:
+            if self.max_length(role) <= len(tokenizer.special_tokens):
+                raise ModelError(
+                    f"{encoder}: {role}_length, or the length of query_expansion, leaves no room "
+                    "for a text"
+                )
 
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
@@ -86,7 +92,7 @@ class MultiVectorRules:
 def refuse_unsupported(
     path: Path, options: MultiVectorOptions, spec: CheckpointLayout, pooling: str
 ) -> None:
-    """Raise ModelError for a pooling of the operator, and for an expansion that differs.
+    """Raise ModelError for a pooling of the operator, and for an expansion too long or different.
 
     The reference code of some families does more to tokens that are not attended to. DeBERTa and
     Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks whole
@@ -94,12 +100,18 @@ def refuse_unsupported(
     """
     if pooling != AUTO:
         raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
+    expansion, most = options.expansion, spec.config.max_tokens
+    if expansion and expansion.length > most:
+        raise ModelError(
+            f"{path}: queries are expanded to {expansion.length} tokens, but the encoder has "
+            f"{most} positions; lower the length of query_expansion"
+        )
     family = spec.config.family
     differs = (
         isinstance(spec.config.attention.positions, Disentangled)
         or families.named(family).states_need_attention
     )
-    if options.expansion and not options.expansion.attended and differs:
+    if expansion and not expansion.attended and differs:
         raise ModelError(
             f"{path}: {family} without attention to the expansion of queries is not supported"
         )

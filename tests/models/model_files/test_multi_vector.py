@@ -211,6 +211,23 @@ def test_an_option_that_is_not_supported_is_refused(
         ModelDescription.read(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query_expansion": {**UNATTENDED, "length": 65}}, "expanded to 65 tokens, but .* has 64"),
+        ({"query_expansion": {**UNATTENDED, "length": 2}}, "or the length of query_expansion, lea"),
+        ({"document_length": 1}, "document_length, or the length of .* leaves no room for a text"),
+    ],
+)
+def test_a_length_without_room_is_refused(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    write_colbert(tmp_path)
+    edit(tmp_path / "model/sentence_bert_config.json", **options)
+    with pytest.raises(ModelError, match=message):
+        load(tmp_path / "model")
+
+
 def test_a_pooling_of_the_operator_is_refused(tmp_path: Path) -> None:
     write_colbert(tmp_path)
     with pytest.raises(ModelError, match="a multi-vector model has no pooling"):
