@@ -1,6 +1,7 @@
 """A server with several models: the choice of one, and what it shares with the others."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import httpx
 import pytest
@@ -9,6 +10,7 @@ from embedwell_client import Client
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.responses import error
+from tests.service.routes.committed import run_example
 from tests.service.server import Options, SeveralModels, error_of
 
 ADMIN = {"authorization": "Bearer operator"}
@@ -247,6 +249,15 @@ def test_the_server_is_ready_with_the_models_that_are_kept(
 ) -> None:
     assert three.client.get("/ready").status_code == 200
     assert on_demand.client.get("/ready").status_code == 200
+
+
+def test_the_documented_examples_load_and_unload_a_model(
+    on_demand: SeveralModels, tmp_path: Path
+) -> None:
+    replaced = {"all-MiniLM-L6-v2": "org/wide", "$EMBEDWELL_ADMIN_KEY": "operator"}
+    for action, state in (("load", "loaded"), ("unload", "unloaded")):
+        run_example("post", f"/models/{{name}}/{action}", on_demand.url, tmp_path, replaced)
+        assert on_demand.state("org/wide") == state
 
 
 def test_without_the_key_of_an_operator_nothing_is_loaded_by_request(

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal
 
-from pydantic import BaseModel
-
 from embedwell.batches.batch import BatchLimits
 from embedwell.batches.folder import (
     FILE_PREFIX,
@@ -21,6 +19,7 @@ from embedwell.batches.folder import (
     write_json,
 )
 from embedwell.errors import NotFound
+from embedwell.http.field_descriptions import DescribedModel
 
 _MAX_STEP = 8 << 20  # bytes that an upload reserves ahead
 _ABANDONED = 3600.0  # seconds after which an upload without an end was cut off by a kill
@@ -28,8 +27,18 @@ _ABANDONED = 3600.0  # seconds after which an upload without an end was cut off 
 Purpose = Literal["batch", "batch_output"]
 
 
-class StoredFile(BaseModel):
-    """Description of a file in OpenAI's format. Times are in seconds since 1970."""
+class StoredFile(DescribedModel):
+    """Description of a file in OpenAI's format. Times are in seconds since 1970.
+
+    - `id`: name of the file, for `/v1/files/{id}`.
+    - `object`: always `file`.
+    - `bytes`: size of the file in bytes.
+    - `created_at`: time at which the file was uploaded or written.
+    - `expires_at`: time at which the file is deleted.
+    - `filename`: name that the client gave the file.
+    - `purpose`: `batch` for requests, `batch_output` for results.
+    - `status`: always `processed`.
+    """
 
     id: str
     object: Literal["file"] = "file"

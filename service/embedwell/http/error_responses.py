@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, get_args
 import orjson
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, Tag, ValidationError, with_config
+from pydantic import BaseModel, NonNegativeInt, Tag, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
@@ -22,6 +22,7 @@ from embedwell.errors import (
     Unauthorized,
     describe_path,
 )
+from embedwell.http.field_descriptions import forbid_extra
 
 UNEXPECTED = "an unexpected error occurred; the operator can find it in the server's log"
 """Message of an internal error."""
@@ -30,9 +31,6 @@ _MAX_MESSAGE = 1000  # characters
 
 OpenAIErrorType = Literal["invalid_request_error", "rate_limit_error", "server_error"]
 TEIErrorType = Literal["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]
-
-forbid_extra = with_config(ConfigDict(extra="forbid"))
-"""Marks the type of a JSON object that has no other fields, in the OpenAPI document, too."""
 
 
 def to_service_error(error: BaseException) -> ServiceError:
@@ -145,8 +143,11 @@ def _message(problem: ErrorDetails) -> str:
 class Fault(TypedDict):
     """An error.
 
-    - `code`: a stable identifier for programs.
-    - `param`, `index`: the field and the input that caused the error.
+    - `code`: a stable identifier of the error, for programs.
+    - `param`: the field that caused the error; null if there is none.
+    - `index`: position of the input that caused the error, from 0; null if there is none.
+    - `message`: what is wrong, and what to do.
+    - `type`: OpenAI's category of the error.
     """
 
     message: str
@@ -167,9 +168,12 @@ class FaultWithRequestId(Fault):
 class Error(TypedDict):
     """An error in the format for TEI's and Ollama's clients.
 
-    - `error`: the message.
+    - `error`: what is wrong, and what to do.
     - `error_type`: TEI's category.
     - `status`: the message again, for Ollama's Go client, if the key is missing or wrong.
+    - `code`: a stable identifier of the error, for programs.
+    - `param`: the field that caused the error; null if there is none.
+    - `index`: position of the input that caused the error, from 0; null if there is none.
     """
 
     error: str
@@ -185,9 +189,11 @@ class Error(TypedDict):
 class OpenAIError(TypedDict):
     """An error in OpenAI's format.
 
+    - `error`: the error, with its message, code and field.
     - `message`: the message again, for clients of Cohere, Mistral and TEI.
     - `detail`: the message again, for Voyage's clients.
-    - `type`, `code`: TEI's category, and the status.
+    - `type`: TEI's category of the error.
+    - `code`: the response's status, such as 400.
     """
 
     error: FaultWithRequestId
@@ -202,6 +208,11 @@ class VoyageError(TypedDict):
     """An error in Voyage's format, for a request with fields that only Voyage's clients send.
 
     Those before version 0.5 fail on an error that has an object `error`.
+
+    - `detail`: what is wrong, and what to do.
+    - `code`: a stable identifier of the error, for programs.
+    - `param`: the field that caused the error; null if there is none.
+    - `index`: position of the input that caused the error, from 0; null if there is none.
     """
 
     detail: str
@@ -216,6 +227,10 @@ class CohereError(TypedDict):
     """An error in Cohere's format.
 
     - `id`: the request's id.
+    - `message`: what is wrong, and what to do.
+    - `code`: a stable identifier of the error, for programs.
+    - `param`: the field that caused the error; null if there is none.
+    - `index`: position of the input that caused the error, from 0; null if there is none.
     """
 
     id: str

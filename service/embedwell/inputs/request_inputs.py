@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from embedwell.http.field_descriptions import DescribedModel
 from embedwell.inputs.prompts import Role
 from embedwell_models.errors import ImageError
 from embedwell_models.tokenizer.tokens import Side
@@ -15,7 +16,7 @@ from embedwell_models.tokenizer.tokens import Side
 _SCHEME = 20  # characters within which another URL's scheme ends
 
 
-class _Model(BaseModel):
+class _Model(DescribedModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -51,7 +52,11 @@ class ImageInput(_Model):
 
 
 class TextPart(_Model):
-    """A text."""
+    """A text.
+
+    - `type`: always `text`.
+    - `text`: the text.
+    """
 
     type: Literal["text"]
     text: str
@@ -66,6 +71,7 @@ class ImageUrl(_Model):
     """An image as a data URL.
 
     - `detail`: ignored, because the model has one resolution.
+    - `url`: a PNG, JPEG, WebP or GIF as a data URL or in base64; the server fetches no addresses.
     """
 
     url: str
@@ -73,7 +79,11 @@ class ImageUrl(_Model):
 
 
 class ImageUrlPart(_Model):
-    """An image, in the format of OpenAI and Cohere."""
+    """An image, in the format of OpenAI and Cohere.
+
+    - `type`: always `image_url`.
+    - `image_url`: the object that has the image.
+    """
 
     type: Literal["image_url"]
     image_url: ImageUrl
@@ -90,7 +100,10 @@ Content = Annotated[list[_ContentPart], Field(min_length=1, fail_fast=True)]
 
 
 class ContentInput(_Model):
-    """An input of texts and images, for a model that reads several in one input."""
+    """An input of texts and images, for a model that reads several in one input.
+
+    - `content`: texts and images in the order in which the model reads them; they get one vector.
+    """
 
     content: Content
 

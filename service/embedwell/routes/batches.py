@@ -9,22 +9,27 @@ from pydantic import Field
 from embedwell.batches.batch import Batch
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.files import Page, newest_first_page
+from embedwell.routes.files import AFTER, LIMIT, Page, newest_first_page
 
 _WINDOW = re.compile(r"([1-9]\d{0,2})([hd])")
 _SECONDS = {"h": 3600, "d": 86400}
-_ID = Path(examples=["batch_000000000000000000000000"])
+_ID = Path(description="Id of a batch.", examples=["batch_000000000000000000000000"])
 _Name = Annotated[str, Field(max_length=64)]
 _Value = Annotated[str, Field(max_length=512)]
 
 
 class OutputExpiry(Body):
-    """Time after which the files of results are deleted, in seconds from their creation."""
+    """Time after which the files of results are deleted, in seconds from their creation.
+
+    - `anchor`: time from which `seconds` count: always the creation of the file.
+    - `seconds`: from 3600 (an hour) to 2592000 (30 days).
+    """
 
     anchor: Literal["created_at"]
     seconds: Annotated[int, Field(ge=3600, le=2_592_000)]
@@ -36,8 +41,11 @@ class BatchRequest(Body):
     - `completion_window`: 24h, or another number of hours (h) or days (d). Requests that are not
       computed by then expire.
     - `output_expires_after`: deletes the files of results earlier than the server's setting does.
+      Default: as the setting does.
     - `metadata`: up to 16 values of the client, which responses repeat. A name has at most 64
       characters, and a value 512.
+    - `input_file_id`: id of an uploaded file, with one request in each line.
+    - `endpoint`: route that computes each request of the file, such as `/v1/embeddings`.
     """
 
     model_config = examples(
@@ -59,8 +67,11 @@ class BatchRequest(Body):
 class Batches(Page):
     """Page of a list of batches.
 
-    - `first_id`, `last_id`: first and last batch of the page; null if the page is empty.
+    - `first_id`: id of the first batch of the page; null if the page is empty.
+    - `last_id`: id of the last batch of the page, for the query `after`; null if the page is empty.
     - `has_more`: whether another page follows.
+    - `object`: always `list`.
+    - `data`: the batches of the page, newest first.
     """
 
     data: list[Batch]
@@ -88,7 +99,10 @@ def router(service: BatchService | None) -> APIRouter:
         summary="List all batches, newest first",
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
     )
-    def batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Batches:
+    def batches(
+        limit: Annotated[int, Query(ge=1, le=100, description=LIMIT)] = 20,
+        after: Annotated[str, Query(description=AFTER)] = "",
+    ) -> Batches:
         batches = require_enabled(service).batches.newest_first(after)
         page, data = newest_first_page(batches, limit)
         return {**page, "data": data}

@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, NotOffered
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.request_inputs import InputOptions, TextPair
@@ -55,7 +55,9 @@ PredictInputs = Annotated[
 class PredictParameters(Body):
     """Options of Hugging Face's hosted models.
 
-    - `top_k`: return only so many of the best labels.
+    - `top_k`: return only so many of the best labels. Default: all.
+    - `function_to_apply`: function that converts the logits; `none` returns them. Default: the
+      model's.
     """
 
     function_to_apply: ScoreFunction | None = None
@@ -67,9 +69,9 @@ class PredictRequest(PairBody):
 
     - `inputs`: a text, a list of one or two texts (a pair), or a list of such lists.
     - `model`: name of a served model. Default: the first one that classifies.
-    - `raw_scores`: return logits instead of probabilities.
-    - `parameters`: sent by clients of Hugging Face's hosted models. With it, the labels of a single
-      input are also in a list.
+    - `raw_scores`: whether scores are logits instead of probabilities. Default: false.
+    - `parameters`: options of Hugging Face's clients. With it, the labels of a single input are
+      also in a list.
     """
 
     model_config = examples(
@@ -97,12 +99,15 @@ class PredictRequest(PairBody):
 class ClassifyRequest(VLLMFields):
     """Request body of /classify: a text, its token ids, or a list of these.
 
-    - `raw_scores`: sent by Infinity's clients. With it, the response has Infinity's format,
-      otherwise vLLM's.
-    - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
-    - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens; -1 is the model's limit.
+    - `raw_scores`: sent by Infinity's clients: whether scores are logits. With it, the response has
+      Infinity's format, otherwise vLLM's. Default: false.
+    - `use_activation`, `activation`: vLLM's fields: whether scores are probabilities; false for
+      logits. Default: true.
+    - `truncate_prompt_tokens`: vLLM's maximum of tokens of a text, beyond which it is cut; -1 is
+      the model's limit, the default.
     - `messages`: vLLM's, in place of `input`: one message with one text.
-    - `add_special_tokens`: must be true.
+    - `add_special_tokens`: must be true or absent: texts always get the model's special tokens.
+    - `input`: a text, its token ids, or a list of these.
     """
 
     model_config = examples(
@@ -149,6 +154,12 @@ class ClassifyRequest(VLLMFields):
 
 @forbid_extra
 class Labelled(TypedDict):
+    """A label and its score.
+
+    - `label`: name of the label in the model's files.
+    - `score`: probability from 0 to 1, or the logit if the request asks for logits.
+    """
+
     label: str
     score: float
 
@@ -162,7 +173,13 @@ Predictions = Prediction | list[Prediction]
 
 @forbid_extra
 class Class(TypedDict):
-    """The best label of a text, and the probabilities of all labels in the model's order."""
+    """The best label of a text, and the probabilities of all labels in the model's order.
+
+    - `index`: position of the text in `input`, from 0.
+    - `label`: name of the label with the highest probability.
+    - `probs`: probability of each label, or its logit if the request asks for logits.
+    - `num_classes`: number of labels of the model.
+    """
 
     index: NonNegativeInt
     label: str
@@ -175,6 +192,7 @@ class Classes(TypedDict):
     """Response of /classify.
 
     - `data`: in Infinity's format for a request with `raw_scores`, otherwise in vLLM's.
+    - `object`: `classify` in Infinity's format, otherwise `list`.
     """
 
     id: str

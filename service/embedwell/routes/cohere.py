@@ -8,7 +8,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import CohereError, OpenAIError, forbid_extra
+from embedwell.http.error_responses import CohereError, OpenAIError
+from embedwell.http.field_descriptions import describe_fields, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.prompts import Role
@@ -36,7 +37,10 @@ InputType = Literal["search_document", "search_query", "classification", "cluste
 
 
 class CohereInput(Body):
-    """An input of texts and images."""
+    """An input of texts and images.
+
+    - `content`: texts and images, which are read together and get one vector.
+    """
 
     content: Content
 
@@ -44,8 +48,15 @@ class CohereInput(Body):
 class CohereRequest(Body):
     """Request body of /v2/embed: texts, images, or inputs of texts and images.
 
-    - `images`: data URLs.
-    - `max_tokens`, `priority`: must be null.
+    - `images`: images as data URLs, each of which gets one vector.
+    - `max_tokens`, `priority`: Cohere's; must be null.
+    - `input_type`: the role of the inputs, whose prompt is used: `search_query` for queries,
+      `search_document` for documents.
+    - `texts`: the texts to embed. Give one of `texts`, `images` and `inputs`.
+    - `inputs`: inputs of texts and images, each of which gets one vector.
+    - `embedding_types`: types in which each vector is returned; those other than `float` and
+      `base64` are quantised. Default: `float`.
+    - `truncate`: side at which a text that is too long is cut; `NONE` refuses it. Default: `END`.
     """
 
     model_config = examples(
@@ -97,8 +108,13 @@ class CohereRequest(Body):
 class CohereV1Request(Body):
     """Request body of /v1/embed.
 
-    - `embedding_types`: without it, the embeddings in the response are a list of floats.
-    - `images`: must be null.
+    - `embedding_types`: types in which each vector is returned, in an object of lists. Default: one
+      list of `float` vectors.
+    - `images`: must be null; send images to /v2/embed.
+    - `texts`: the texts to embed.
+    - `input_type`: the role of the texts, whose prompt is used: `search_query` for queries,
+      `search_document` for documents.
+    - `truncate`: side at which a text that is too long is cut; `NONE` refuses it. Default: `END`.
     """
 
     model_config = examples(
@@ -122,7 +138,18 @@ class CohereV1Request(Body):
         )
 
 
+@describe_fields
 class CohereVectors(TypedDict):
+    """Vectors in each requested type; the others are absent.
+
+    - `float`: vectors of float32 numbers.
+    - `int8`: vectors of integers from -127 to 127, scaled by each vector's largest component.
+    - `uint8`: vectors of integers from 1 to 255: `int8` plus 128.
+    - `binary`: one bit for each dimension, 8 in an integer from -128 to 127.
+    - `ubinary`: one bit for each dimension, 8 in an integer from 0 to 255.
+    - `base64`: the little-endian bytes of each float32 vector in base64.
+    """
+
     float: NotRequired[Matrix]
     int8: NotRequired[list[list[int]]]
     uint8: NotRequired[list[list[int]]]
@@ -133,6 +160,11 @@ class CohereVectors(TypedDict):
 
 @forbid_extra
 class CohereVersion(TypedDict):
+    """Version of Cohere's API.
+
+    - `version`: number of the version, as a text.
+    """
+
     version: str
 
 
@@ -140,7 +172,8 @@ class CohereVersion(TypedDict):
 class CohereUnits(TypedDict):
     """Units of work that a request is counted as.
 
-    - `search_units`: of a ranking.
+    - `search_units`: number of searches: 1 for a ranking; absent for embeddings.
+    - `input_tokens`: number of tokens of the request.
     """
 
     input_tokens: NonNegativeInt
@@ -149,6 +182,13 @@ class CohereUnits(TypedDict):
 
 @forbid_extra
 class CohereMeta(TypedDict):
+    """Description of a request.
+
+    - `api_version`: version of Cohere's API.
+    - `billed_units`: numbers that Cohere would charge for; this server charges for nothing.
+    - `warnings`: a sentence for each input that was truncated; absent if none was.
+    """
+
     api_version: CohereVersion
     billed_units: CohereUnits
     warnings: NotRequired[list[str]]
@@ -156,7 +196,11 @@ class CohereMeta(TypedDict):
 
 @forbid_extra
 class CohereFloats(TypedDict):
-    """Response of /v1/embed to a request without `embedding_types`."""
+    """Response of /v1/embed to a request without `embedding_types`.
+
+    - `texts`: the texts of the request, again.
+    - `response_type`: tells clients that `embeddings` is a list of vectors.
+    """
 
     id: str
     embeddings: Matrix
@@ -170,6 +214,8 @@ class CohereResponse(TypedDict):
     """Response of /v2/embed, and of /v1/embed with `embedding_types`.
 
     - `embeddings`: the vectors in each requested type.
+    - `texts`: the texts of the request, again; empty for images.
+    - `response_type`: tells clients that `embeddings` has a list for each type.
     """
 
     id: str
@@ -181,6 +227,11 @@ class CohereResponse(TypedDict):
 
 @forbid_extra
 class CohereKey(TypedDict):
+    """The key is accepted.
+
+    - `valid`: always true, as a wrong key gets an error.
+    """
+
     valid: Literal[True]
 
 

@@ -9,7 +9,8 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_responses import Fault, describe, forbid_extra
+from embedwell.http.error_responses import Fault, describe
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
@@ -63,7 +64,10 @@ class Details(RequestSummary):
 
 @forbid_extra
 class Embeddings(Details):
-    """Response to a request with `details`."""
+    """Response to a request with `details`.
+
+    - `inputs`: token count of each input, in the request's order.
+    """
 
     embeddings: Vectors
     inputs: list[Input]
@@ -71,24 +75,40 @@ class Embeddings(Details):
 
 @forbid_extra
 class Embedded(Input):
+    """Vector and token count of an input."""
+
     embedding: Vector
 
 
 @forbid_extra
 class Failed(TypedDict):
+    """Error of an input.
+
+    - `error`: why the input has no vector.
+    """
+
     error: Fault
 
 
 @forbid_extra
 class Partial(Details):
-    """Response to a request with `partial`: a vector or an error for each input."""
+    """Response to a request with `partial`: a vector or an error for each input.
+
+    - `results`: for each input in the request's order, its vector or its error.
+    - `failed`: number of inputs that have an error.
+    """
 
     results: list[Embedded | Failed]
     failed: NonNegativeInt
 
 
 class ComputedOutputs(TypedDict):
-    """The kinds of vectors that a request names, and its inputs."""
+    """The kinds of vectors that a request names, and its inputs.
+
+    - `embeddings`: dense vectors, if `outputs` has `dense`.
+    - `sparse`: sparse vectors, if `outputs` has `sparse`.
+    - `multi`: for each input, a vector for each token, if `outputs` has `multi`.
+    """
 
     embeddings: NotRequired[Vectors]
     sparse: NotRequired[list[SparseArrays]]

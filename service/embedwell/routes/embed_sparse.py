@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
@@ -30,9 +30,9 @@ class SparseRequest(InputBody):
 
     - `inputs`: a text, its token ids, or a list of either.
     - `top_k`: return only so many of the largest weights. Default: all.
-    - `min_weight`: return only weights of at least this value.
-    - `input_type` or `prompt_name`: "query" for a query, if the model distinguishes queries from
-      documents.
+    - `min_weight`: return only weights of at least this value. Default: 0, all weights.
+    - `input_type`: `query` for a query, if the model distinguishes queries from documents. Default:
+      a document.
     """
 
     model_config = examples(
@@ -47,7 +47,11 @@ class SparseRequest(InputBody):
 
 @forbid_extra
 class SparseEntry(TypedDict):
-    """A vocabulary entry and its weight."""
+    """A vocabulary entry and its weight.
+
+    - `index`: id of the vocabulary entry.
+    - `value`: weight of the entry, above 0.
+    """
 
     index: NonNegativeInt
     value: float
@@ -55,7 +59,11 @@ class SparseEntry(TypedDict):
 
 @forbid_extra
 class SparseArrays(TypedDict):
-    """A sparse vector: indices of vocabulary entries in ascending order, and their weights."""
+    """A sparse vector: indices of vocabulary entries in ascending order, and their weights.
+
+    - `indices`: ids of the vocabulary entries, in ascending order.
+    - `values`: weight of each entry, above 0.
+    """
 
     indices: list[NonNegativeInt]
     values: list[float]

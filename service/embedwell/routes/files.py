@@ -15,20 +15,29 @@ from embedwell.batches.batch import MAX_NAME, Batch
 from embedwell.batches.file_store import FileStore, Purpose, StoredFile, Upload
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
+from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
 
 UPLOAD = "/v1/files"
 _MULTIPART = "multipart/form-data"
-_ID = Path(examples=["file-000000000000000000000000"])
+_ID = Path(description="Id of a file.", examples=["file-000000000000000000000000"])
+_PURPOSE = "Only files of requests, or of results. Default: both."
+LIMIT = "Maximum number of entries of the page."
+AFTER = "Id of the last entry of the page before. Default: the first page."
 _FORM = {
     "type": "object",
     "required": ["file", "purpose"],
     "properties": {
-        "file": {"type": "string", "format": "binary"},
-        "purpose": {"type": "string", "const": "batch"},
+        "file": {
+            "type": "string",
+            "format": "binary",
+            "description": "JSON lines, each with a request of the batch.",
+        },
+        "purpose": {"type": "string", "const": "batch", "description": "Always `batch`."},
     },
 }
 _MAX_FIELDS, _MAX_FIELD_BYTES = 8, 1 << 10
@@ -38,7 +47,10 @@ T = TypeVar("T", bound=StoredFile | Batch)
 
 
 class Page(TypedDict):
-    """Fields of a page of a list, in OpenAI's format."""
+    """Fields of a page of a list, in OpenAI's format.
+
+    - `object`: always `list`.
+    """
 
     object: Literal["list"]
     first_id: str | None
@@ -50,8 +62,10 @@ class Page(TypedDict):
 class Files(Page):
     """Page of a list of files.
 
-    - `first_id`, `last_id`: first and last file of the page; null if the page is empty.
+    - `first_id`: id of the first file of the page; null if the page is empty.
+    - `last_id`: id of the last file of the page, for the query `after`; null if the page is empty.
     - `has_more`: whether another page follows.
+    - `data`: the files of the page, newest first.
     """
 
     data: list[StoredFile]
@@ -59,6 +73,13 @@ class Files(Page):
 
 @forbid_extra
 class DeletedFile(TypedDict):
+    """A file that was deleted.
+
+    - `id`: id of the file.
+    - `object`: always `file`.
+    - `deleted`: always true.
+    """
+
     id: str
     object: Literal["file"]
     deleted: Literal[True]
@@ -95,7 +116,8 @@ def router(service: BatchService | None) -> APIRouter:
         summary="Upload a file of requests for a batch",
         responses=route_responses((*BODY_ERRORS, 507), OpenAIError),
         openapi_extra={
-            "requestBody": {"content": {_MULTIPART: {"schema": _FORM}}, "required": True}
+            "requestBody": {"content": {_MULTIPART: {"schema": _FORM}}, "required": True},
+            **code_sample(f"curl {ADDRESS}{UPLOAD} -F purpose=batch -F file=@requests.jsonl"),
         },
     )
     async def upload_file(request: Request) -> StoredFile:
@@ -107,9 +129,9 @@ def router(service: BatchService | None) -> APIRouter:
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
     )
     def files(
-        purpose: Purpose | None = None,
-        limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
-        after: str = "",
+        purpose: Annotated[Purpose | None, Query(description=_PURPOSE)] = None,
+        limit: Annotated[int, Query(ge=1, le=10_000, description=LIMIT)] = 10_000,
+        after: Annotated[str, Query(description=AFTER)] = "",
     ) -> Files:
         files = require_enabled(service).files.newest_first(after)
         chosen = (file for file in files if purpose in (None, file.purpose))

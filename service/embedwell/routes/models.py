@@ -1,7 +1,7 @@
 """GET /v1/models and /models: the served models; POST /models/NAME/load and unload."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import NonNegativeInt, PositiveInt
@@ -9,9 +9,11 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.access import ApiKeys
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import MODEL_PREFIX
 from embedwell.inference.served_model import ServedModel
+from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import DirectRoute, api_router
@@ -31,8 +33,18 @@ _MODEL_TYPES: dict[Task, Literal["embedding", "rerank", "classify"]] = {
 }
 
 
+_ENDPOINT = "In `models`, only the models that answer this API of Cohere's. Default: all."
+
+
 @forbid_extra
 class MistralCapabilities(TypedDict):
+    """What a model can do, in Mistral's format.
+
+    - `completion_chat`, `completion_fim`, `function_calling`, `fine_tuning`, `vision`: always
+      false, as the model generates no text.
+    - `classification`: whether the model classifies texts.
+    """
+
     completion_chat: Literal[False]
     completion_fim: Literal[False]
     function_calling: Literal[False]
@@ -45,12 +57,21 @@ class MistralCapabilities(TypedDict):
 class Model(TypedDict):
     """A served model.
 
+    - `id`: name of the model, for the field `model`.
+    - `object`: always `model`.
     - `created`: start time of the server, in seconds since 1970.
-    - `adapter`: the task of a model with adapters.
-    - `dimensions`: dimensions of the vectors; null for a model that reranks or classifies.
-    - `name`, `endpoints`, `context_length`: for Cohere's clients.
-    - `type`, `capabilities`, `max_context_length`: for Mistral's clients.
-    - `model_type`: for Xinference's clients.
+    - `owned_by`: always `self-hosted`.
+    - `task`: what the model is for: `embed`, `multi_vector`, `rerank` or `classify`.
+    - `adapter`: the task of a model with adapters; null for any other.
+    - `dimensions`: number of dimensions of the vectors; null for a model that reranks or
+      classifies.
+    - `state`: whether the model is in memory; one that is unloaded is loaded by the next request.
+    - `name`: same as `id`, for Cohere's clients.
+    - `endpoints`: Cohere's names of the APIs that the model answers.
+    - `context_length`, `max_context_length`: maximum tokens of a text.
+    - `type`: always `base`, for Mistral's clients.
+    - `capabilities`: what the model can do, for Mistral's clients.
+    - `model_type`: kind of the model, for Xinference's clients.
     """
 
     id: str
@@ -72,7 +93,14 @@ class Model(TypedDict):
 
 @forbid_extra
 class CohereModel(TypedDict):
-    """A served model in Cohere's format."""
+    """A served model in Cohere's format.
+
+    - `name`: name of the model, for the field `model`.
+    - `endpoints`: Cohere's names of the APIs that the model answers.
+    - `finetuned`: always false.
+    - `context_length`: maximum tokens of a text.
+    - `default_endpoints`: always empty.
+    """
 
     name: str
     endpoints: list[Endpoint]
@@ -85,6 +113,8 @@ class CohereModel(TypedDict):
 class Models(TypedDict):
     """The served models under all of their names.
 
+    - `object`: always `list`.
+    - `data`: an entry for each name of each model.
     - `models`: the same for Cohere's clients.
     """
 
@@ -159,12 +189,17 @@ def _cohere(card: Model) -> CohereModel:
     }
 
 
-_NAME = Path(examples=[DEFAULT])
+_NAME = Path(description="Name of a served model.", examples=[DEFAULT])
 _ADMIN_ERRORS = (*BODY_ERRORS, 404, 503, 504)
 
 
 @forbid_extra
 class Stats(TypedDict):
+    """Load of a model.
+
+    - `queued_tokens`: number of tokens that wait to be computed.
+    """
+
     queued_tokens: NonNegativeInt
 
 
@@ -173,6 +208,10 @@ class InfinityModel(TypedDict):
     """A served model in Infinity's format.
 
     - `created`: start time of the server, in seconds since 1970.
+    - `id`: name of the model, for the field `model`.
+    - `object`: always `model`.
+    - `stats`: the model's load now.
+    - `capabilities`: the model's task.
     """
 
     id: str
@@ -184,12 +223,24 @@ class InfinityModel(TypedDict):
 
 @forbid_extra
 class InfinityModels(TypedDict):
+    """The names of the served models.
+
+    - `object`: always `list`.
+    - `data`: an entry for each name.
+    """
+
     object: Literal["list"]
     data: list[InfinityModel]
 
 
 @forbid_extra
 class ModelState(TypedDict):
+    """A model, and whether it is in memory.
+
+    - `model`: primary name of the model.
+    - `state`: whether the model is in memory.
+    """
+
     model: str
     state: Literal["loaded", "loading", "unloaded"]
 
@@ -203,7 +254,7 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
 
     @routes.get("/v1/models", summary="List the served models under all of their names")
     async def models(
-        endpoint: Annotated[str | None, Query(description="Of Cohere's list `models`.")] = None,
+        endpoint: Annotated[str | None, Query(description=_ENDPOINT)] = None,
     ) -> Models:
         return model_list(registry, created, endpoint)
 
@@ -249,7 +300,11 @@ def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) 
             )
         keys.check({name.lower(): value for name, value in request.headers.raw})
 
-    @routes.post("/models/{name:path}/load", summary="Load a model and wait until it is loaded")
+    @routes.post(
+        "/models/{name:path}/load",
+        summary="Load a model and wait until it is loaded",
+        openapi_extra=_admin_sample("load"),
+    )
     async def load_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
         model = registry.choose(name)
@@ -257,7 +312,9 @@ def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) 
         return {"model": model.name, "state": model.state}
 
     @routes.post(
-        "/models/{name:path}/unload", summary="Unload a model until the next request for it"
+        "/models/{name:path}/unload",
+        summary="Unload a model until the next request for it",
+        openapi_extra=_admin_sample("unload"),
     )
     async def unload_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
@@ -270,6 +327,11 @@ def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) 
         return {"model": model.name, "state": model.state}
 
     return routes
+
+
+def _admin_sample(action: str) -> dict[str, Any]:
+    key = '"authorization: Bearer $EMBEDWELL_ADMIN_KEY"'
+    return code_sample(f"curl -X POST {ADDRESS}/models/{DEFAULT}/{action} -H {key}")
 
 
 def unknown_model_router(registry: ModelRegistry) -> APIRouter:

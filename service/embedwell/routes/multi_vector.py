@@ -10,7 +10,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, TooLarge
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
@@ -45,10 +46,13 @@ class MultiVectorRequest(Body):
     """Request body of /v1/multi-vector, in Jina's format.
 
     - `input`: a text, an image ({"image": …}), or a list of these.
-    - `input_type`: whether the texts are queries or documents.
-    - `embedding_type`: numbers, or the bytes of each text's vectors in base64.
-    - `dimensions`: must equal the model's.
-    - `truncate`: cut off texts that are too long.
+    - `input_type`: whether the texts are queries or documents, which the model reads differently.
+      Default: `document`.
+    - `embedding_type`: number type of the vectors, or `base64` for the bytes of each text's
+      vectors. Default: `float`.
+    - `dimensions`: must equal the model's, if present.
+    - `truncate`: whether texts that are too long are cut off instead of rejected. Default: the
+      server's setting.
     """
 
     model_config = examples(
@@ -66,7 +70,12 @@ class MultiVectorRequest(Body):
 
 @forbid_extra
 class JinaTokenVectors(TypedDict):
-    """The vectors of a text's tokens, as numbers or as all their bytes in base64."""
+    """The vectors of a text's tokens, as numbers or as all their bytes in base64.
+
+    - `object`: always `embeddings`.
+    - `index`: position of the input in the request's list, from 0.
+    - `embeddings`: a vector for each token: numbers, or the bytes of all of them in base64.
+    """
 
     object: Literal["embeddings"]
     index: NonNegativeInt
@@ -75,6 +84,11 @@ class JinaTokenVectors(TypedDict):
 
 @forbid_extra
 class JinaMultiVectors(TypedDict):
+    """Response of /v1/multi-vector.
+
+    - `object`: always `list`.
+    """
+
     model: str
     object: Literal["list"]
     usage: OpenAIUsage

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -18,7 +19,10 @@ from embedwell.routes.rerank import RerankService
 
 
 class NIMText(Body):
-    """NIM's object for a query or a passage."""
+    """NIM's object for a query or a passage.
+
+    - `text`: the text.
+    """
 
     text: str
 
@@ -26,9 +30,11 @@ class NIMText(Body):
 class RankingRequest(Body):
     """Request body of /v1/ranking.
 
-    - `truncate`: NONE refuses a passage that is too long, START and END cut it at that side.
-      Default: END.
-    - `top_k`: return only so many of the best passages.
+    - `truncate`: side at which a passage that is too long is cut; `NONE` refuses it. Default:
+      `END`.
+    - `top_k`: return only so many of the best passages. Default: all.
+    - `query`: the question or search text.
+    - `passages`: the texts to rank.
     """
 
     model_config = examples(
@@ -53,6 +59,12 @@ class RankingRequest(Body):
 
 @forbid_extra
 class NIMRank(TypedDict):
+    """Rank of a passage.
+
+    - `index`: position of the passage in the request's list, from 0.
+    - `logit`: relevance to the query: higher is more relevant.
+    """
+
     index: NonNegativeInt
     logit: float
 
@@ -62,6 +74,8 @@ class NIMRanking(TypedDict):
     """Response of /v1/ranking: the passages, best first.
 
     `logit` is that of a reranker, or the cosine or MaxSim of a model that embeds.
+
+    - `rankings`: the passages, best first.
     """
 
     rankings: list[NIMRank]

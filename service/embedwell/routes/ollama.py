@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
@@ -23,6 +23,7 @@ from embedwell_models.output_names import DENSE, MULTI
 class OllamaBody(Body):
     """Fields of both routes.
 
+    - `model`: name of a served model, with or without the tag `latest`.
     - `stream`: ignored, because there is one response.
     - `keep_alive`: ignored, as the server's settings decide when a model is unloaded.
     - `options`: `num_ctx` is the maximum tokens of a text. Other and unknown options are ignored,
@@ -46,8 +47,10 @@ class OllamaRequest(OllamaBody):
     """Request body of /api/embed.
 
     - `input`: a text or a list of texts.
-    - `truncate`: if false, a text that is too long is an error. Otherwise its end is cut off.
-    - `dimensions`: all dimensions if the value is not positive, or not below the model's number.
+    - `truncate`: whether the end of a text that is too long is cut off instead of rejected.
+      Default: true.
+    - `dimensions`: number of dimensions that are kept of each vector; all if it is not positive, or
+      not below the model's number.
     """
 
     model_config = examples(
@@ -69,7 +72,7 @@ class OllamaRequest(OllamaBody):
 class OllamaPromptRequest(OllamaBody):
     """Request body of /api/embeddings.
 
-    - `prompt`: one text, whose vector is not normalised.
+    - `prompt`: the text to embed; its vector is not normalised.
     """
 
     model_config = examples({"model": "all-MiniLM-L6-v2", "prompt": "Hello, world"})
@@ -82,6 +85,9 @@ class OllamaResponse(TypedDict):
     """Response of /api/embed. Durations are in nanoseconds.
 
     - `load_duration`: always 0, as the model is loaded before the request is computed.
+    - `model`: name of the model, as in the request.
+    - `total_duration`: time from the request's arrival to its response.
+    - `prompt_eval_count`: number of tokens of the request.
     """
 
     model: str
@@ -93,6 +99,11 @@ class OllamaResponse(TypedDict):
 
 @forbid_extra
 class OllamaEmbedding(TypedDict):
+    """Response of /api/embeddings.
+
+    - `embedding`: the vector, which is not normalised.
+    """
+
     embedding: list[float]
 
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry, tagged
@@ -36,7 +36,11 @@ _QUANTIZATION_LEVELS = {
 
 
 class OllamaNameBody(Body):
-    """The name of a model: `model`, or `name` from older clients."""
+    """The name of a model: `model`, or `name` from older clients.
+
+    - `model`: name of a served model, with or without the tag `latest`.
+    - `name`: another name of `model`, from older clients.
+    """
 
     model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
 
@@ -54,7 +58,7 @@ class OllamaNameBody(Body):
 class OllamaShowRequest(OllamaNameBody):
     """Request body of /api/show.
 
-    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
+    - `verbose`, `system`, `template`, `options`: sent by Ollama's clients; ignored.
     """
 
     verbose: bool | None = None
@@ -66,7 +70,7 @@ class OllamaShowRequest(OllamaNameBody):
 class OllamaPullRequest(OllamaNameBody):
     """Request body of /api/pull.
 
-    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
+    - `insecure`, `stream`, `username`, `password`: sent by Ollama's clients; ignored.
     """
 
     insecure: bool | None = None
@@ -77,7 +81,10 @@ class OllamaPullRequest(OllamaNameBody):
 
 @forbid_extra
 class Pulled(TypedDict):
-    """Response of /api/pull, and the only line of one that is streamed."""
+    """Response of /api/pull, and the only line of one that is streamed.
+
+    - `status`: always `success`: the model is served, and nothing was fetched.
+    """
 
     status: Literal["success"]
 
@@ -87,6 +94,11 @@ class Details(TypedDict):
     """Details of a model.
 
     - `quantization_level`: the precision of the computation; empty until the engine has started.
+    - `parent_model`: always empty.
+    - `format`: format of the weight files.
+    - `family`: architecture of the model, such as bert.
+    - `families`: the architecture in a list.
+    - `parameter_size`: number of parameters, such as 22.7M.
     """
 
     parent_model: Literal[""]
@@ -101,8 +113,12 @@ class Details(TypedDict):
 class TaggedModel(TypedDict):
     """A served model.
 
-    - `size`: bytes of the weight files.
+    - `name`, `model`: name of the model with its tag, such as all-MiniLM-L6-v2:latest.
+    - `modified_at`: time at which the model's files were written, in UTC.
+    - `size`: size of the weight files in bytes.
     - `digest`: fingerprint of the model; empty until the engine has started.
+    - `details`: format, architecture and precision of the model.
+    - `capabilities`: `embedding`, or nothing for a model that reranks or classifies.
     """
 
     name: str
@@ -116,6 +132,11 @@ class TaggedModel(TypedDict):
 
 @forbid_extra
 class Tags(TypedDict):
+    """The served models.
+
+    - `models`: a model for each name, with its tag.
+    """
+
     models: list[TaggedModel]
 
 
@@ -123,6 +144,12 @@ class Tags(TypedDict):
 class LoadedModel(TypedDict):
     """A loaded model.
 
+    - `name`, `model`: name of the model with its tag, such as all-MiniLM-L6-v2:latest.
+    - `size`: size of the weight files in bytes.
+    - `digest`: fingerprint of the model; empty until the engine has started.
+    - `details`: format, architecture and precision of the model.
+    - `expires_at`: time at which the model is unloaded: the year 9999, as the server's settings
+      decide.
     - `size_vram`: equals `size` on a GPU, 0 on a CPU.
     - `context_length`: maximum tokens of a text.
     """
@@ -139,13 +166,21 @@ class LoadedModel(TypedDict):
 
 @forbid_extra
 class Loaded(TypedDict):
-    """The loaded models; empty until the engine has started."""
+    """The loaded models; empty until the engine has started.
+
+    - `models`: a model for each engine that is loaded.
+    """
 
     models: list[LoadedModel]
 
 
 @forbid_extra
 class Version(TypedDict):
+    """Version of the server.
+
+    - `version`: version of embedwell, not of Ollama.
+    """
+
     version: str
 
 
@@ -154,6 +189,10 @@ class Shown(TypedDict):
     """Description of a model.
 
     - `model_info`: values under Ollama's keys, some of which begin with the architecture and a dot.
+    - `modelfile`, `parameters`, `template`: always empty.
+    - `details`: format, architecture and precision of the model.
+    - `capabilities`: `embedding`, or nothing for a model that reranks or classifies.
+    - `modified_at`: time at which the model's files were written, in UTC.
     """
 
     modelfile: str

@@ -9,7 +9,8 @@ from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import VoyageError, forbid_extra
+from embedwell.http.error_responses import VoyageError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, examples, input_list
@@ -72,25 +73,45 @@ Truncate = Annotated[
 class EmbeddingsRequest(VLLMFields):
     """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
 
-    - OpenAI: `input`, `model`, `encoding_format`, `dimensions`; `user` is ignored.
-    - Voyage: `input_type`, `truncation`, `output_dtype`, `output_dimension`.
-    - Jina: `task`, `truncate`, `embedding_type` or `encoding_type`, `normalized`, `late_chunking`,
-      `return_multivector` (a vector for each token).
-    - NIM: `input_type` passage; `truncate` NONE, START or END.
-    - NIM and Infinity: `modality`: text or image, for all inputs or one for each.
-    - vLLM: `truncate_prompt_tokens` (maximum tokens of an input, -1 for the model's limit),
-      `add_special_tokens` (must be true), `normalize`, `use_activation`, `truncation_side`;
-      `messages` in place of `input`: one message with one text or one image; `embed_dtype`, the
-      type of base64; fields that are ignored, see VLLMFields.
-    - This server: `outputs`: kinds of vectors to return for each input, from one forward pass.
+    - `input`: a text, its token ids, an object with a text or an image, or a list of these.
+    - `messages`: vLLM's, in place of `input`: one message with one text or one image.
+    - `user`: OpenAI's id of an end user; ignored.
+    - `input_type`: the role of the texts, whose prompt is used; `passage` is NVIDIA's name of
+      `document`. Default: no role, and the model's default prompt.
+    - `truncation`: Voyage's name of `truncate`: false refuses a text that is too long.
+    - `output_dtype`: Voyage's name of the number type: `int8` and `uint8` are scaled by each
+      vector's largest component, and `binary` and `ubinary` have one bit for each dimension, 8 in a
+      byte. Default: `float`.
+    - `dimensions`: number of dimensions that are kept of each vector, from 1 to the model's, for a
+      model trained for it (Matryoshka). Default, and for 0: all.
+    - `task`: Jina's name of what the vectors are for, whose prompt and adapter are used, such as
+      `retrieval.query`.
+    - `truncate`: false or `NONE` refuses a text that is too long, true or `END` cuts off its end,
+      and `START` its start. Default: the server's setting.
+    - `embedding_type`, `encoding_type`: Jina's name of `output_dtype`; `base64` returns the bytes
+      of float32 numbers.
+    - `normalized`: Jina's name of `normalize`.
+    - `normalize`, `use_activation`: whether each vector is scaled to length 1. Default: true.
+    - `late_chunking`: Jina's: the inputs are consecutive chunks of one text, each of which is
+      embedded with the whole text as context. Default: false.
+    - `return_multivector`: Jina's: return a vector for each token. Default: false.
+    - `modality`: NVIDIA's and Infinity's: whether inputs are texts or images in base64, for all
+      inputs or one for each. Default: what each input is.
+    - `truncate_prompt_tokens`: vLLM's maximum of tokens of an input, beyond which it is cut; -1 is
+      the model's limit. Default: the model's limit.
+    - `add_special_tokens`: vLLM's; must be true, because texts always get the model's special
+      tokens.
+    - `embed_dtype`: vLLM's number type of base64. Default: float32.
+    - `drop_params`, `metadata`: sent by LiteLLM's and Mistral's clients; ignored.
+    - `outputs`: this server's: kinds of vectors to return for each input, from one forward pass.
+      Default: one dense vector.
 
-    `drop_params` and `metadata` are ignored. A request with two fields of the same meaning is
-    rejected.
+    A request with two fields of the same meaning is rejected.
     """
 
     model_config = examples(
-        {"input": "Hello, world", "encoding_format": "base64"},
         {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
+        {"input": "Hello, world", "encoding_format": "base64"},
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
         {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
@@ -237,6 +258,11 @@ class EmbeddingsRequest(VLLMFields):
 
 @forbid_extra
 class OpenAIEmbedding(TypedDict):
+    """Vector of an input.
+
+    - `object`: always `embedding`.
+    """
+
     object: Literal["embedding"]
     index: NonNegativeInt
     embedding: Vector
@@ -244,7 +270,12 @@ class OpenAIEmbedding(TypedDict):
 
 @forbid_extra
 class JinaEmbeddings(TypedDict):
-    """Result of one input with `return_multivector`: a vector for each token."""
+    """Result of one input with `return_multivector`: a vector for each token.
+
+    - `object`: always `embedding`.
+    - `index`: position of the input in the request's list, from 0.
+    - `embeddings`: a vector for each token, in the order of the text.
+    """
 
     object: Literal["embedding"]
     index: NonNegativeInt
@@ -253,7 +284,13 @@ class JinaEmbeddings(TypedDict):
 
 @forbid_extra
 class OutputEmbeddings(TypedDict):
-    """Result of one input with `outputs`: the kinds of vectors that were requested."""
+    """Result of one input with `outputs`: the kinds of vectors that were requested.
+
+    - `object`: always `embedding`.
+    - `embedding`: the dense vector, if `outputs` has `dense`.
+    - `sparse_embedding`: the sparse vector, if `outputs` has `sparse`.
+    - `embeddings`: a vector for each token, if `outputs` has `multi`.
+    """
 
     object: Literal["embedding"]
     index: NonNegativeInt
@@ -268,6 +305,7 @@ class OpenAIResponse(TypedDict):
 
     - `id`: the request's id, as in Mistral's and Infinity's APIs.
     - `created`: time of the response, in seconds since 1970.
+    - `object`: always `list`.
     """
 
     id: str

@@ -12,7 +12,11 @@ from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, by_type, inp
 
 
 class InputObject(Body):
-    """Jina's object for an input: a text, or an image as a data URL or in base64."""
+    """Jina's object for an input: a text, or an image as a data URL or in base64.
+
+    - `text`: the text. Give one of the two fields.
+    - `image`: a PNG, JPEG, WebP or GIF as a data URL or in base64.
+    """
 
     text: str | None = None
     image: str | None = None
@@ -61,7 +65,11 @@ TextsOrObjects = Annotated[
 
 
 class Message(Body):
-    """A message of a chat, with texts and images."""
+    """A message of a chat, with texts and images.
+
+    - `role`: always `user`.
+    - `content`: a text, or a list of texts and images.
+    """
 
     role: Literal["user"]
     content: Annotated[

@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse
 
+from embedwell.routes.code_samples import EXTENSION, code_sample, curl
 from embedwell.routes.common.openapi_responses import OpenAPIObject, components
 from embedwell.routes.common.router import DirectRoute
 
@@ -84,14 +85,24 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=routes
     )
-    for operations in document["paths"].values():
-        for operation in operations.values():
+    shared = components()
+    schemas = document["components"]["schemas"] | shared["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
             responses = operation["responses"]
             responses.pop("422", None)
             operation["security"] = [{}, {"key": []}] if "401" in responses else []
+            if EXTENSION not in operation:
+                operation.update(code_sample(curl(method, path, operation, schemas)))
+    _describe_query(document["paths"]["/positions"]["get"], schemas["PositionsRequest"])
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
-    shared = components()
-    schemas = document["components"]["schemas"] | shared["schemas"]
     unused = ("HTTPValidationError", "ValidationError")
     shared["schemas"] = {name: schemas[name] for name in sorted(schemas) if name not in unused}
     return {**document, "tags": tags, "components": shared}
+
+
+def _describe_query(operation: OpenAPIObject, body: OpenAPIObject) -> None:
+    """Describe the parameters of a query like the fields of a body that have the same names."""
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "query":
+            parameter["description"] = body["properties"][parameter["name"]]["description"]

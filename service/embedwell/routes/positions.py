@@ -18,7 +18,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.position_encoding import (
     PositionEncoding,
@@ -71,26 +71,42 @@ PositiveNumber = Annotated[float, Field(ge=1e-6, le=1_000_000)]
 class PositionsRequest(Body):
     """Request body of /positions. Without `scheme`, the model's own scheme is used.
 
-    - `positions`: a list of positions; or `count`, for 0 … count - 1.
-    - `model`: name of a served model. Default: the first one.
+    - `scheme`: name of a position scheme. Default: the model's own.
+    - `positions`: the positions to encode, from 0 to 1000000. Give `positions` or `count`.
+    - `count`: encode the positions 0 … count - 1. Default: 16.
+    - `model`: name of a served model, whose scheme and sizes are the defaults. Default: the first
+      one.
     - `layer`: selects one of the model's own schemes: 0 for the input, 1 … L for the attention of
       that layer. Default: the first one with positions.
+    - `dim`: of sinusoidal, transformer_xl and rotary: number of dimensions of the vectors; for
+      rotary, of the rotated part of a head.
+    - `base`: of sinusoidal, transformer_xl and rotary: base of the angles' geometric sequence.
+    - `interleaved`: of rotary: whether columns 2i and 2i + 1 are rotated together instead of i and
+      i + dim / 2.
+    - `scaling`: of rotary: how it is extended to texts longer than those of the training. All but
+      `default` need `factor`.
+    - `factor`: of a scaling: how much longer texts may be than those of the training.
+    - `original`: of a scaling: tokens of the longest text of the training.
+    - `length`: of the scaling dynamic: tokens of the text. Default: the last position + 1.
+    - `magnitude`: of the scaling yarn: factor of cos and sin.
+    - `fast`: of the scalings yarn and llama3: turns within `original` tokens above which a
+      frequency is kept.
+    - `slow`: of the scalings yarn and llama3: turns within `original` tokens below which a
+      frequency is divided by `factor`.
+    - `whole`: of the scaling yarn: whether the first and last column of the interpolation are
+      rounded.
+    - `heads`: of alibi: number of attention heads.
+    - `steepest`: of alibi: the last head's slope is 2 to the power of minus this.
+    - `causal`: of alibi: whether a token sees only those before it; the bias of later ones is null.
+    - `buckets`: of relative, mpnet and disentangled: number of buckets of distances; for
+      disentangled, 0 buckets are plain distances.
+    - `max_distance`: of relative, mpnet and disentangled: distance in tokens from which all are in
+      the last bucket.
+    - `bidirectional`: of relative and mpnet: whether tokens before and after have different
+      buckets.
 
     Options of the scheme. An absent option has the model's value if the scheme is the model's own,
     otherwise a common default.
-
-    - `dim` (sinusoidal, transformer_xl, rotary): dimensions of the vectors; for rotary, of the
-      rotated part of a head.
-    - `base` (sinusoidal, transformer_xl, rotary): base of the angles.
-    - `interleaved` (rotary): rotate columns 2i and 2i + 1 instead of i and i + dim / 2.
-    - `scaling` (rotary): how it is extended to longer texts: default, linear, dynamic, ntk, yarn or
-      llama3. Options of a scaling: `factor`, `original` (tokens of the training's texts), `length`
-      (tokens of the text), `magnitude`, `fast`, `slow`, `whole`.
-    - `heads`, `steepest`, `causal` (alibi): the last head's slope is 2 to the power of minus
-      `steepest`.
-    - `buckets`, `max_distance` (relative, mpnet, disentangled): for disentangled, 0 buckets are
-      plain distances.
-    - `bidirectional` (relative, mpnet).
     """
 
     model_config = examples(
@@ -166,6 +182,16 @@ class PositionsResponse(TypedDict):
     """Response of /positions. Arrays that the scheme does not have are absent.
 
     - `parameters`: every option of the scheme.
+    - `scheme`: name of the scheme.
+    - `positions`: the positions that were encoded.
+    - `vectors`: a vector for each position, or for each of `distances`.
+    - `pairs`: of rotary: the two columns that each angle rotates.
+    - `cos`, `sin`: of rotary: cosine or sine of each angle, in a row for each position.
+    - `slopes`: of alibi: slope of each head.
+    - `bias`: for each head, what is added to the attention of each query (row) to each key; null
+      where it cannot see.
+    - `buckets`: of relative, mpnet and disentangled: bucket of each query (row) and key.
+    - `distances`: of transformer_xl: query minus key, for each of `vectors`.
     """
 
     scheme: str

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import ImageInput, InputOptions
 from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, examples
@@ -33,7 +33,9 @@ from embedwell.routes.weaviate import WeaviateRanking
 class DocumentObject(Body):
     """Jina's and Cohere's object for a document: a text, which some clients call `content`.
 
-    - `image`: an image in place of the text, see ImageInput.
+    - `text`: the document's text. Give one of the three fields.
+    - `content`: another name of `text`.
+    - `image`: an image in place of the text: a PNG, JPEG, WebP or GIF as a data URL or in base64.
     """
 
     text: str | None = None
@@ -92,18 +94,24 @@ class RerankRequest(PairBody, VLLMFields):
     cosine of query and document, and that of a multi-vector model is MaxSim.
 
     - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
-    - `raw_scores`: return the logits of a reranker.
-    - `return_text`, `return_documents`: repeat the texts in the response. Default: only texts of
-      `documents` at /v1/rerank, as Jina and vLLM do.
-    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
-    - `max_tokens_per_doc`: read at most so many tokens of a document.
-    - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
+    - `raw_scores`: whether the scores of a reranker are logits. Default: false.
+    - `return_text`, `return_documents`: whether the response repeats the texts. Default: only texts
+      of `documents` at /v1/rerank, as Jina and vLLM do.
+    - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
+      as the model reads.
+    - `use_activation`, `activation`: vLLM's fields: whether scores are from 0 to 1; false for
+      logits. Default: true.
     - `truncation`: Voyage's name for `truncate`.
-    - `details`: describe each document in the response.
+    - `details`: whether the response has the token count of each document, too. Default: false.
     - `rank_fields`: sent by Cohere's older clients; must be null.
-    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored; no document is read in chunks.
+    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored, as no document is read in
+      chunks.
     - `kwargs`: sent by Xinference's client, always empty; ignored.
-    - `property`: sent by Weaviate. The response then has its format, and the request's order.
+    - `property`: sent by Weaviate: the response then has its format, and the request's order.
+    - `query`: the question or search text.
+    - `texts`: the texts to rank, in TEI's API. Give one of `texts` and `documents`.
+    - `top_n`: return only so many of the best documents; 0 is all. Default: all.
+    - `top_k`: Voyage's name of `top_n`.
     """
 
     model_config = examples(
@@ -191,9 +199,15 @@ class RerankRequest(PairBody, VLLMFields):
 class CohereRerankRequest(Body):
     """Request body of /v2/rerank.
 
-    - `max_tokens_per_doc`: read at most so many tokens of a document.
-    - `priority`: must be null.
-    - `instruction`: tells a reranker that is a language model what is relevant.
+    - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
+      as the model reads.
+    - `priority`: Cohere's order of requests; must be null.
+    - `instruction`: tells a reranker that is a language model what is relevant, in up to 8192
+      characters. Default: the model's instruction.
+    - `query`: the question or search text.
+    - `documents`: the documents to rank: texts, or objects with a text or an image.
+    - `top_n`: return only so many of the best documents; 0 is all. Default: all.
+    - `return_documents`: whether the response repeats each document. Default: false.
     """
 
     model_config = examples(
@@ -219,7 +233,8 @@ class CohereRerankRequest(Body):
 class TEIRank(TypedDict):
     """Rank of a document in TEI's format.
 
-    - `text`: only if the request has `return_text`.
+    - `text`: text of the document; only if the request has `return_text`.
+    - `score`: relevance to the query: higher is more relevant.
     """
 
     index: NonNegativeInt
@@ -233,6 +248,11 @@ TEIRanks = list[TEIRank]
 
 @forbid_extra
 class RankedText(TypedDict):
+    """A document.
+
+    - `text`: text of the document.
+    """
+
     text: str
 
 
@@ -240,7 +260,8 @@ class RankedText(TypedDict):
 class Ranked(TypedDict):
     """Rank of a document, as an object.
 
-    - `document`: only if the request has `return_documents`.
+    - `document`: the document; only if the request has `return_documents`.
+    - `relevance_score`: relevance to the query: higher is more relevant.
     """
 
     index: NonNegativeInt
@@ -252,7 +273,8 @@ class Ranked(TypedDict):
 class PlainRanked(TypedDict):
     """Rank of a document, as a text.
 
-    - `document`: only if the request has `return_documents`.
+    - `document`: text of the document; only if the request has `return_documents`.
+    - `relevance_score`: relevance to the query: higher is more relevant.
     """
 
     index: NonNegativeInt
@@ -270,6 +292,7 @@ class JinaRanking(TypedDict):
     - `data`: the results again, for Voyage's clients, if the request has nothing that tells whose
       client sent it.
     - `meta`: for Cohere's clients.
+    - `object`: always `rerank`.
     """
 
     id: str
@@ -284,12 +307,21 @@ class JinaRanking(TypedDict):
 
 @forbid_extra
 class VoyageUsage(TypedDict):
+    """Token count of a request.
+
+    - `total_tokens`: number of tokens of the query and the documents, with special tokens.
+    """
+
     total_tokens: NonNegativeInt
 
 
 @forbid_extra
 class VoyageRanking(TypedDict):
-    """Response to a request with `top_k` or `truncation`, in Voyage's format."""
+    """Response to a request with `top_k` or `truncation`, in Voyage's format.
+
+    - `object`: always `list`.
+    - `data`: the documents, best first.
+    """
 
     object: Literal["list"]
     data: list[PlainRanked]
@@ -299,6 +331,11 @@ class VoyageRanking(TypedDict):
 
 @forbid_extra
 class CohereRanking(TypedDict):
+    """Response of /v2/rerank.
+
+    - `results`: the documents, best first.
+    """
+
     id: str
     results: list[Ranked]
     meta: CohereMeta

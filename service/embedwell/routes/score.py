@@ -7,7 +7,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import TextPair
 from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -22,9 +22,13 @@ class ScoreRequest(PairBody, VLLMFields):
 
     A dense model scores by the cosine of a query (`text_1`) and a document (`text_2`).
 
-    - `queries`, `data_1`: other names of `text_1`.
-    - `documents`, `items`, `data_2`: other names of `text_2`.
-    - `use_activation`, `activation`: false for logits.
+    - `queries`, `data_1`: vLLM's other names of `text_1`.
+    - `documents`, `items`, `data_2`: vLLM's other names of `text_2`.
+    - `use_activation`, `activation`: whether scores are from 0 to 1; false for logits. Default:
+      true.
+    - `text_1`: one text, or a list of texts.
+    - `text_2`: one text, or a list of texts, each of which is scored with the text of `text_1` at
+      its place.
     """
 
     model_config = examples(
@@ -67,6 +71,13 @@ class ScoreRequest(PairBody, VLLMFields):
 
 @forbid_extra
 class Score(TypedDict):
+    """Score of a pair.
+
+    - `index`: position of the pair, from 0.
+    - `object`: always `score`.
+    - `score`: how well the second text answers the first: higher is better.
+    """
+
     index: NonNegativeInt
     object: Literal["score"]
     score: float
@@ -74,6 +85,12 @@ class Score(TypedDict):
 
 @forbid_extra
 class ScoreResponse(TypedDict):
+    """Response of /score.
+
+    - `object`: always `list`.
+    - `data`: the score of each pair, in the request's order.
+    """
+
     id: str
     object: Literal["list"]
     model: str

@@ -6,7 +6,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import (
     Body,
@@ -27,7 +27,11 @@ from embedwell.routes.common.response_types import Input, Prompt, Timing, Usage
 
 
 class Sentences(Body):
-    """TEI's inputs: one sentence against many."""
+    """TEI's inputs: one sentence against many.
+
+    - `source_sentence`: the text with which the others are compared.
+    - `sentences`: the texts that are compared with it.
+    """
 
     source_sentence: str
     sentences: TextList
@@ -36,16 +40,19 @@ class Sentences(Body):
 class SimilarityRequest(InputBody):
     """Request body of /similarity, with `inputs` (TEI's format), or with `a` and `b`.
 
-    - `a`, `b`: texts, images ({"image": …}), or vectors.
+    - `a`, `b`: a text, an image ({"image": …}), a list of these, or a list of vectors of one
+      length.
     - `parameters`: TEI's object for the fields of prompts and long texts, which the request can
       also have itself.
-    - `mode`: matrix scores every a with every b; pairwise scores the first a with the first b, and
-      so on.
+    - `mode`: `matrix` scores every a with every b; `pairwise` scores the first a with the first b,
+      and so on. Default: `matrix`.
     - `top_k`: return only the closest entries of b for each a, best first; equal scores keep the
-      order of b. Each entry counts as two numbers.
-    - `details`: describe each text in the response.
-    - `metric`: maxsim compares the vectors of tokens of queries (a) and documents (b). It is the
-      only metric of a multi-vector model.
+      order of b. Each entry counts as two numbers. Default: all scores.
+    - `details`: whether the response has the token count of each text, too. Default: false.
+    - `metric`: `cosine`, `dot`, or a negative distance: higher is always closer. `maxsim` compares
+      the vectors of tokens of queries (a) and documents (b), and is the only metric of a
+      multi-vector model. Default: `cosine`.
+    - `inputs`: TEI's format: one sentence against many. Give `inputs`, or `a` and `b`.
     """
 
     model_config = examples(
@@ -112,20 +119,35 @@ class SimilarityRequest(InputBody):
 
 @forbid_extra
 class SourceInputs(TypedDict):
+    """Token counts of the texts.
+
+    - `source_sentence`: token count of the source sentence.
+    - `sentences`: token count of each sentence, in the request's order.
+    """
+
     source_sentence: Input
     sentences: list[Input]
 
 
 @forbid_extra
 class SideInputs(TypedDict):
-    """Descriptions of the texts among the inputs; vectors have no entry."""
+    """Descriptions of the texts among the inputs; vectors have no entry.
+
+    - `a`, `b`: token counts of the texts on this side.
+    """
 
     a: NotRequired[list[Input]]
     b: NotRequired[list[Input]]
 
 
 class Details(TypedDict):
-    """Fields of a response that `details` adds."""
+    """Fields of a response that `details` adds.
+
+    - `inputs`: token count of each text; only with `details`.
+    - `prompt`: the prompt that was put in front of each text; only with `details`.
+    - `usage`: number of texts and tokens; only with `details`.
+    - `timing`: how long each step of the request took; only with `details`.
+    """
 
     inputs: NotRequired[SourceInputs | SideInputs]
     prompt: NotRequired[Prompt]
@@ -138,6 +160,7 @@ class SimilarityScores(Details):
     """Response to a request without `top_k`.
 
     - `scores`: in mode matrix a row for each a, otherwise a number for each pair.
+    - `metric`: how the texts or vectors were compared.
     """
 
     metric: str
@@ -146,6 +169,12 @@ class SimilarityScores(Details):
 
 @forbid_extra
 class Best(TypedDict):
+    """An entry of `b`, and its score with an entry of `a`.
+
+    - `index`: position of the entry in `b`, from 0.
+    - `score`: similarity by `metric`: higher is closer, so that distances are negative.
+    """
+
     index: NonNegativeInt
     score: float
 
@@ -155,6 +184,7 @@ class Top(Details):
     """Response to a request with `top_k`.
 
     - `top`: for each a, the closest entries of b.
+    - `metric`: how the texts or vectors were compared.
     """
 
     metric: str

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from embedwell import __version__
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
@@ -30,7 +30,7 @@ from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.unicode_forms import UnicodeForm
 from embedwell_models.vectors import INT8
 
-_MODEL = Query(description="Example name of a served model.", examples=[DEFAULT])
+_MODEL = Query(description="Name of a served model. Default: the first one.", examples=[DEFAULT])
 _LIMIT_SETTINGS = (
     "max_body_bytes",
     "max_buffered_bytes",
@@ -50,6 +50,11 @@ _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # names of sentence-transforme
 
 @forbid_extra
 class Live(TypedDict):
+    """The HTTP process responds.
+
+    - `status`: always `live`.
+    """
+
     status: Literal["live"]
 
 
@@ -57,6 +62,9 @@ class Live(TypedDict):
 class Ready(TypedDict):
     """The server computes vectors.
 
+    - `status`: always `ready`.
+    - `queued_tokens`: number of tokens that wait to be computed.
+    - `unix`: the server's time in seconds since 1970, as in Infinity's response.
     - `engines_down`: the devices that do not compute; only if the model is on several devices.
     """
 
@@ -68,24 +76,47 @@ class Ready(TypedDict):
 
 @forbid_extra
 class Dimensions(TypedDict):
+    """Dimensions of the model's vectors.
+
+    - `full`: number of dimensions of a whole vector.
+    - `allowed`: values that the field `dimensions` of a request may have: `any` up to `full`, or
+      those of the list.
+    """
+
     full: NonNegativeInt
     allowed: Literal["any"] | list[NonNegativeInt]
 
 
 @forbid_extra
 class Pooled(TypedDict):
+    """How the vectors of tokens become one.
+
+    - `pooling`: the method, in TEI's name.
+    """
+
     pooling: str
 
 
 @forbid_extra
 class Labels(TypedDict):
+    """Names and numbers of the labels.
+
+    - `id2label`: name of each label by its number as a text.
+    - `label2id`: number of each label by its name.
+    """
+
     id2label: dict[str, str]
     label2id: dict[str, int]
 
 
 @forbid_extra
 class ModelType(TypedDict, total=False):
-    """The type of the model: exactly one of the fields is present."""
+    """The type of the model: exactly one of the fields is present.
+
+    - `embedding`: the model computes vectors.
+    - `reranker`: the model ranks documents.
+    - `classifier`: the model labels texts.
+    """
 
     embedding: Pooled
     reranker: Labels
@@ -94,7 +125,11 @@ class ModelType(TypedDict, total=False):
 
 @forbid_extra
 class StoredWeights(TypedDict):
-    """Weights as the files hold them: their format, and parameters by type, such as Q8_0."""
+    """Weights as the files hold them: their format, and parameters by type, such as Q8_0.
+
+    - `format`: format of the weight files.
+    - `parameters`: number of parameters by their type in the files.
+    """
 
     format: Literal["safetensors", "GGUF", "ONNX"]
     parameters: dict[str, int]
@@ -102,7 +137,12 @@ class StoredWeights(TypedDict):
 
 @forbid_extra
 class EngineStatus(TypedDict):
-    """The engine of one of several devices."""
+    """The engine of one of several devices.
+
+    - `device`: name of the device, such as cuda:0.
+    - `ready`: whether it computes.
+    - `restarts`: how often the engine was replaced since the server started.
+    """
 
     device: str
     ready: bool
@@ -128,13 +168,37 @@ class Info(TypedDict):
       multi-vector model) or cosine (of a dense model); null for a model that cannot rank documents.
     - `pooling_source`: source of the pooling: the model's files (model), EMBEDWELL_POOLING
       (setting), or the default of sentence-transformers (assumed).
-
-    From `model_id` on, the fields are TEI's.
-
     - `max_concurrent_requests`: how many requests with one text of the maximum length fit into the
       queue and the connection limit.
     - `max_client_batch_size`: how many texts of that length one request can have, at least 32. A
       request can have more texts if they are shorter.
+    - `version`: version of embedwell.
+    - `model`: primary name of the model, as responses have it.
+    - `task`: what the model is for: `embed`, `multi_vector`, `rerank` or `classify`.
+    - `source`: where the model comes from: a folder, a bundled name, or organisation/name on a hub.
+    - `revision`: commit, tag or branch of a model on a hub; null for the newest.
+    - `engine_restarts`: how often the engine was replaced since the server started.
+    - `prompts`: text of each of the model's prompts by its name, for `prompt_name`.
+    - `default_prompt`: prompt of a request that selects none; "" for none.
+    - `unicode_normalization`: normalisation of texts before tokenization: `none`, or `nfc`, which
+      composes letters and their marks.
+    - `pooling`: how the vectors of tokens become one: names of the methods, whose vectors are
+      joined.
+    - `auto_truncate`: whether a text that is too long is cut off unless the request says otherwise.
+    - `vector_cache_bytes`: memory of the cache of vectors, in bytes; 0 if it is off.
+    - `dimensions`: number of dimensions of vectors, and those that a request may ask for.
+    - `int8`: how numbers are converted to `int8` and `uint8`.
+    - `limits`: the server's limits by the names of their settings; times are in seconds.
+    - `model_id`: same as `source`.
+    - `model_sha`: same as `revision`.
+    - `model_type`: what the model computes.
+    - `served_model_name`: same as `model`.
+    - `max_input_length`: maximum tokens of a text.
+    - `max_batch_tokens`: maximum tokens that are computed at once.
+    - `max_batch_requests`: always null, as batches have no other limit.
+    - `tokenization_workers`: number of HTTP processes, each of which tokenizes.
+
+    From `model_id` on, the fields are TEI's.
     """
 
     version: str

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.input_row import InputRow
@@ -37,7 +37,7 @@ from embedwell_models.vectors import Floats, normalize
 class WithEmbedding(TypedDict):
     """Item with its vector.
 
-    - `embedding`: absent in layout block.
+    - `embedding`: the vector: numbers, or their bytes in base64; absent in layout block.
     """
 
     embedding: NotRequired[Vector]
@@ -49,6 +49,13 @@ class TokenPlace(WithEmbedding):
 
     - `in_vocabulary`: false for an unknown word or a part of one. In a table of word vectors, the
       vector of an unknown word is the mean of its n-grams' vectors, or zeros.
+    - `id`: id of the token in the vocabulary.
+    - `text`: the token's part of the text, or its name if it is special.
+    - `special`: whether the model adds the token, such as `[CLS]`.
+    - `start`: first character of the token in the text, from 0.
+    - `stop`: character after the last one of the token.
+    - `start_byte`: first byte of the token in the text in UTF-8, from 0.
+    - `stop_byte`: byte after the last one of the token.
     """
 
     id: NonNegativeInt
@@ -63,12 +70,23 @@ class TokenPlace(WithEmbedding):
 
 @forbid_extra
 class SpanPlace(WithEmbedding):
+    """Place of a span in its text.
+
+    - `start`: first character of the span, from 0.
+    - `stop`: character after the last one of the span.
+    """
+
     start: NonNegativeInt
     stop: NonNegativeInt
 
 
 @forbid_extra
 class ChunkPlace(WithEmbedding):
+    """Token count of a chunk.
+
+    - `tokens`: number of tokens of the chunk.
+    """
+
     tokens: NonNegativeInt
     truncated: bool
     dropped: NonNegativeInt
@@ -78,7 +96,9 @@ class ChunkPlace(WithEmbedding):
 class Block(TypedDict):
     """Result of one input.
 
-    - `shape`, `embeddings`: only in layout block.
+    - `truncated`: whether tokens were cut off because the text was too long.
+    - `shape`: rows and columns of `embeddings`; only in layout block.
+    - `embeddings`: all vectors of the input, in base64 one after the other; only in layout block.
     """
 
     truncated: bool
@@ -89,21 +109,43 @@ class Block(TypedDict):
 
 @forbid_extra
 class TextTokens(Block):
+    """The tokens of a text.
+
+    - `tokens`: the tokens, in the order of the text.
+    """
+
     tokens: list[TokenPlace]
 
 
 @forbid_extra
 class TextSpans(Block):
+    """The spans of a text.
+
+    - `spans`: the spans, in the request's order.
+    """
+
     spans: list[SpanPlace]
 
 
 @forbid_extra
 class TextChunks(Block):
+    """The chunks of a text.
+
+    - `chunks`: the chunks, in the request's order.
+    """
+
     chunks: list[ChunkPlace]
 
 
 @forbid_extra
 class TokensResponse(TypedDict):
+    """Response of /tokens.
+
+    - `layer`: number of layers that were applied, or the part of the input.
+    - `dtype`: number type of the vectors.
+    - `results`: the vectors of each text, in the request's order.
+    """
+
     layer: NonNegativeInt | str
     dtype: str
     results: list[TextTokens | TextSpans | TextChunks]

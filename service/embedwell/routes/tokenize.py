@@ -7,7 +7,8 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
@@ -36,8 +37,11 @@ class TokenizeRequest(PromptBody, VLLMFields):
       count from the prompt's start.
     - `input_type`: the role whose prompt is used.
     - `model`: name of a served model. Default: the server's first one.
-    - `prompt` without `inputs`: vLLM's name of a single text, with the response of vLLM;
-      `return_token_strs` adds the tokens' texts.
+    - `prompt`: a text that is put in front of each of `inputs`; without `inputs`, vLLM's name of a
+      single text, with vLLM's response.
+    - `add_special_tokens`: whether the model's special tokens, such as `[CLS]`, are added. Default:
+      true.
+    - `return_token_strs`: whether vLLM's response has the tokens' texts, too. Default: false.
     """
 
     model_config = examples(
@@ -55,6 +59,8 @@ class DecodeRequest(Body):
 
     - `ids`: token ids of a text, or of several texts.
     - `model`: name of a served model. Default: the server's first one.
+    - `skip_special_tokens`: whether special tokens such as `[CLS]` are left out of the texts.
+      Default: true.
     """
 
     model_config = examples(
@@ -73,8 +79,13 @@ class DecodeRequest(Body):
 class TextToken(TypedDict):
     """A token of a text in TEI's format. The offsets are null for a special token.
 
-    - `start`, `stop`: offsets in bytes.
-    - `start_char`, `stop_char`: offsets in characters.
+    - `id`: id of the token in the vocabulary.
+    - `text`: the token's part of the text, or its name if it is special.
+    - `special`: whether the model adds the token, such as `[CLS]`.
+    - `start`: first byte of the token in the text in UTF-8, from 0.
+    - `stop`: byte after the last one of the token.
+    - `start_char`: first character of the token in the text, from 0.
+    - `stop_char`: character after the last one of the token.
     """
 
     id: NonNegativeInt
@@ -91,7 +102,9 @@ class VLLMTokens(TypedDict):
     """Tokens of a text in vLLM's format.
 
     - `max_model_len`: maximum tokens of a text.
-    - `token_strs`: texts of the tokens, with `return_token_strs`.
+    - `token_strs`: text of each token, if the request has `return_token_strs`; otherwise null.
+    - `count`: number of tokens.
+    - `tokens`: ids of the tokens.
     """
 
     count: NonNegativeInt
@@ -101,7 +114,10 @@ class VLLMTokens(TypedDict):
 
 
 class DetokenizeRequest(VLLMFields):
-    """Request body of /detokenize: the token ids of a text."""
+    """Request body of /detokenize: the token ids of a text.
+
+    - `tokens`: ids of the tokens of one text.
+    """
 
     model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
 
@@ -111,6 +127,11 @@ class DetokenizeRequest(VLLMFields):
 
 @forbid_extra
 class VLLMText(TypedDict):
+    """Response of /detokenize.
+
+    - `prompt`: the decoded text.
+    """
+
     prompt: str
 
 
@@ -186,7 +207,10 @@ _COHERE_BYTES_PER_CHARACTER = 50  # maximum of a response; a token has about fou
 
 
 class CohereTokenizeRequest(Body):
-    """Request body of /v1/tokenize. The tokens have no prompt and no special tokens."""
+    """Request body of /v1/tokenize. The tokens have no prompt and no special tokens.
+
+    - `text`: the text to split into tokens.
+    """
 
     model_config = examples({"text": "Hello, world", "model": "all-MiniLM-L6-v2"})
 
@@ -195,7 +219,10 @@ class CohereTokenizeRequest(Body):
 
 
 class CohereDetokenizeRequest(Body):
-    """Request body of /v1/detokenize."""
+    """Request body of /v1/detokenize.
+
+    - `tokens`: ids of the tokens of one text.
+    """
 
     model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
 
@@ -205,11 +232,22 @@ class CohereDetokenizeRequest(Body):
 
 @forbid_extra
 class CohereTokensMeta(TypedDict):
+    """Description of a request.
+
+    - `api_version`: version of Cohere's API.
+    """
+
     api_version: CohereVersion
 
 
 @forbid_extra
 class CohereTokens(TypedDict):
+    """The tokens of a text.
+
+    - `tokens`: ids of the tokens.
+    - `token_strings`: the text of each token.
+    """
+
     tokens: list[NonNegativeInt]
     token_strings: list[str]
     meta: CohereTokensMeta
@@ -217,6 +255,11 @@ class CohereTokens(TypedDict):
 
 @forbid_extra
 class Detokenized(TypedDict):
+    """The text of token ids.
+
+    - `text`: the decoded text.
+    """
+
     text: str
     meta: CohereTokensMeta
 

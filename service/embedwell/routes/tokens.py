@@ -62,12 +62,14 @@ Spans = Annotated[list[Span], FAIL_FAST]
 class TokensRequest(ReadingBody):
     """Request body of /tokens.
 
-    - `inputs`: a text or a list of texts; or `chunks`: for each text, the list of its consecutive
-      chunks.
-    - `model`: name of a served model. Default: the first one that embeds.
-    - `layer`: number of layers to apply (default: all), or `input` or one of its parts.
+    - `inputs`: a text or a list of texts. Give `inputs` or `chunks`.
+    - `chunks`: for each text, the list of its consecutive chunks.
+    - `layer`: number of layers to apply, or `input` or one of its parts. Default: all layers.
     - `spans`: for each of `inputs`, a list of [start, stop) in characters.
-    - `layout`: a vector in each token's object, or all vectors of a text in one block.
+    - `pooling`: how the vectors of a span's or chunk's tokens become one. Default: `mean`.
+    - `normalize`: whether each vector is scaled to length 1. Default: false.
+    - `layout`: `tokens` for a vector in each token's object, `block` for all vectors of a text in
+      one array. Default: `tokens`.
 
     Each span or chunk gets one vector. It is pooled over the tokens of the span or chunk after the
     model has read the whole text (late chunking).

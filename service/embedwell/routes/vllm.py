@@ -10,7 +10,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import NotOffered
-from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import ClassificationService, ClassifyRequest
@@ -40,11 +41,16 @@ _TASKS: dict[str, tuple[PoolingTask, ...]] = {
 class PoolingRequest(VLLMFields):
     """Request body of /pooling.
 
-    - `task`: embed (a vector for each text), token_embed (one for each token) or classify (a score
-      for each label). Default: token_embed, or classify for a model that classifies or reranks.
+    - `task`: `embed` for a vector for each text, `token_embed` for one for each token, or
+      `classify` for a score for each label. Default: `token_embed`, or `classify` for a model that
+      classifies or reranks.
     - `messages`: in place of `input`: one message with one text.
-    - `normalize`, `use_activation`: false for vectors of their own length, or for logits.
-    - `truncate_prompt_tokens`: maximum of tokens; -1 is the model's limit.
+    - `normalize`: whether each vector is scaled to length 1. Default: true.
+    - `use_activation`: whether scores are probabilities; false for logits, and for vectors of their
+      own length. Default: true.
+    - `truncate_prompt_tokens`: maximum of tokens of a text, beyond which it is cut; -1 is the
+      model's limit, the default.
+    - `input`: a text, its token ids, or a list of these.
     """
 
     model_config = examples(
@@ -78,7 +84,11 @@ class PoolingRequest(VLLMFields):
 
 @forbid_extra
 class PoolingResult(TypedDict):
-    """Result of an input: a vector, or a matrix of one row for each token."""
+    """Result of an input: a vector, or a matrix of one row for each token.
+
+    - `object`: always `pooling`.
+    - `data`: the vector or matrix: numbers, or their bytes in base64.
+    """
 
     index: NonNegativeInt
     object: Literal["pooling"]
@@ -87,6 +97,11 @@ class PoolingResult(TypedDict):
 
 @forbid_extra
 class PoolingResponse(TypedDict):
+    """Response of /pooling.
+
+    - `object`: always `list`.
+    """
+
     id: str
     object: Literal["list"]
     created: int

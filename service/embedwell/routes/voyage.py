@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import VoyageError, forbid_extra
+from embedwell.http.error_responses import VoyageError
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.request_inputs import ImageInput, Input, TextPart, input_of_parts
@@ -22,7 +23,11 @@ from embedwell_models.output_names import DENSE, MULTI
 
 
 class VoyageImage(Body):
-    """An image as a data URL, or in base64."""
+    """An image as a data URL, or in base64.
+
+    - `type`: always `image_base64`.
+    - `image_base64`: a PNG, JPEG, WebP or GIF as a data URL or in base64.
+    """
 
     type: Literal["image_base64"]
     image_base64: str
@@ -34,7 +39,11 @@ class VoyageImage(Body):
 
 
 class VoyageImageUrl(Body):
-    """An image as a data URL."""
+    """An image as a data URL.
+
+    - `type`: always `image_url`.
+    - `image_url`: a PNG, JPEG, WebP or GIF as a data URL; the server fetches no addresses.
+    """
 
     type: Literal["image_url"]
     image_url: str
@@ -49,7 +58,10 @@ VoyagePart = Annotated[TextPart | VoyageImage | VoyageImageUrl, Field(discrimina
 
 
 class VoyageInput(Body):
-    """An input of texts and images."""
+    """An input of texts and images.
+
+    - `content`: texts and images in the order in which the model reads them; they get one vector.
+    """
 
     content: Annotated[list[VoyagePart], Field(min_length=1), FAIL_FAST]
 
@@ -57,7 +69,14 @@ class VoyageInput(Body):
 class VoyageRequest(Body):
     """Request body of /v1/multimodalembeddings: inputs of texts and images.
 
-    - `encoding_format`, `output_encoding`: `base64`, or numbers.
+    - `inputs`: the inputs, each of which gets one vector.
+    - `input_type`: the role of the inputs, whose prompt is used. Default: no role, and the model's
+      default prompt.
+    - `truncation`: false refuses an input that is too long, and true cuts it off. Default: the
+      server's setting.
+    - `encoding_format`: `float` for numbers, or `base64` for the little-endian bytes of each
+      vector. Default: `float`.
+    - `output_encoding`: another name of `encoding_format`. Default: numbers.
     """
 
     model_config = examples(
@@ -97,8 +116,10 @@ class VoyageRequest(Body):
 class VoyageImageUsage(TypedDict):
     """Counts of a request.
 
-    - `text_tokens`: tokens of the texts. `total_tokens` counts those of the images, too.
-    - `image_pixels`: pixels that the model reads, after preprocessing.
+    - `text_tokens`: number of tokens of the texts.
+    - `total_tokens`: number of tokens of the texts and images.
+    - `image_pixels`: number of pixels that the model reads, after preprocessing.
+    - `video_pixels`: always 0, as no video is read.
     """
 
     text_tokens: NonNegativeInt
@@ -109,6 +130,11 @@ class VoyageImageUsage(TypedDict):
 
 @forbid_extra
 class VoyageResponse(TypedDict):
+    """Response of /v1/multimodalembeddings.
+
+    - `object`: always `list`.
+    """
+
     object: Literal["list"]
     data: list[OpenAIEmbedding]
     model: str

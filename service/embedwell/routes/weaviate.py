@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
@@ -25,8 +25,9 @@ _NO_CONTENT = 204
 class VectorsConfig(Body):
     """Options of /vectors.
 
-    - `task_type`: the role of the texts.
-    - `pooling_strategy`: accepted and not used: the pooling is that of the model.
+    - `task_type`: the role of the texts, whose prompt is used. Default: no role, and the model's
+      default prompt.
+    - `pooling_strategy`: sent by Weaviate; ignored, as the pooling is the model's.
     """
 
     pooling_strategy: str | None = None
@@ -37,7 +38,10 @@ class VectorsConfig(Body):
 class VectorsRequest(Body):
     """Request body of /vectors: one text, or several.
 
-    - `dims`, `vector`, `error`: fields of the response, which Weaviate also sends; not used.
+    - `dims`, `vector`, `error`: fields of the response, which Weaviate also sends; ignored.
+    - `text`: a text to embed. Give one of `text` and `texts`.
+    - `texts`: several texts to embed.
+    - `config`: options of the vectors.
     """
 
     model_config = examples(
@@ -67,7 +71,12 @@ class VectorsRequest(Body):
 
 @forbid_extra
 class TextVector(TypedDict):
-    """Response to a request with `text`."""
+    """Response to a request with `text`.
+
+    - `text`: the text of the request.
+    - `vector`: the vector of the text.
+    - `dim`: number of dimensions of the vector.
+    """
 
     text: str
     vector: Vector
@@ -76,7 +85,11 @@ class TextVector(TypedDict):
 
 @forbid_extra
 class TextVectors(TypedDict):
-    """Response to a request with `texts`."""
+    """Response to a request with `texts`.
+
+    - `vectors`: the vectors of the texts, in the request's order.
+    - `dims`: number of dimensions of each vector.
+    """
 
     vectors: Vectors
     dims: NonNegativeInt
@@ -91,6 +104,12 @@ class WeaviateMeta(TypedDict):
 
 @forbid_extra
 class DocumentScore(TypedDict):
+    """A document and its score.
+
+    - `document`: text of the document.
+    - `score`: relevance to the query: higher is more relevant.
+    """
+
     document: str
     score: float
 
@@ -99,8 +118,9 @@ class DocumentScore(TypedDict):
 class WeaviateRanking(TypedDict):
     """Response of /rerank to a request with `property`, as from Weaviate.
 
-    - `scores`: those of the documents, in the request's order.
-    - `property`, `score`: null.
+    - `scores`: the documents in the request's order, with their scores.
+    - `property`, `score`: always null.
+    - `query`: the query of the request.
     """
 
     query: str

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, located
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.request_inputs import InputOptions
@@ -41,8 +41,9 @@ _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 class SearchBody(InputBody):
     """Fields of a search for neighbours.
 
-    - `candidates`: texts to search. Default: the words of a model that is a word table.
-    - `k`: number of neighbours.
+    - `candidates`: texts to search, at least one. Default: the words of a model that is a word
+      table.
+    - `k`: number of neighbours, from 1 to 1000. Default: 10.
 
     The fields for prompts and long texts need candidates.
     """
@@ -66,6 +67,7 @@ class NeighborsRequest(SearchBody):
     """Request body of /neighbors.
 
     - `inputs`: a text or a list of texts. The neighbours of a text never include its own words.
+    - `metric`: how vectors are compared. Default: `cosine`.
     """
 
     model_config = examples(
@@ -80,7 +82,9 @@ class NeighborsRequest(SearchBody):
 class AnalogyRequest(SearchBody):
     """Request body of /analogy.
 
-    - `positive`, `negative`: for example king and woman, and man, to find queen.
+    - `positive`: texts whose vectors are added, at least one; for example king and woman, to find
+      queen.
+    - `negative`: texts whose vectors are subtracted, for example man. Default: none.
     - `method`: 3CosAdd is the cosine with the sum of unit vectors, 3CosMul the product of the
       cosines.
     """
@@ -102,7 +106,8 @@ class AnalogyRequest(SearchBody):
 class DoesntMatchRequest(InputBody):
     """Request body of /doesnt_match.
 
-    - `inputs`: at least two texts. The response names the one that does not match the others.
+    - `inputs`: at least two texts, of which the response names the one that does not match the
+      others.
     """
 
     model_config = examples({"inputs": ["breakfast", "cereal", "dinner", "lunch"]})
@@ -115,6 +120,8 @@ class Neighbor(TypedDict):
     """A neighbour of an input.
 
     - `index`: index of the candidate, or the word's row in the table.
+    - `text`: the candidate, or the word.
+    - `score`: similarity by `metric`: higher is closer, so that distances are negative.
     """
 
     index: NonNegativeInt
@@ -127,6 +134,7 @@ class NeighborsResponse(TypedDict):
     """Response of /neighbors.
 
     - `neighbors`: neighbours of each input, nearest first.
+    - `metric`: how vectors were compared.
     """
 
     metric: str
@@ -138,6 +146,7 @@ class AnalogyResponse(TypedDict):
     """Response of /analogy.
 
     - `neighbors`: words, best first.
+    - `method`: the method that the request chose.
     """
 
     method: str
@@ -148,8 +157,9 @@ class AnalogyResponse(TypedDict):
 class DoesntMatchResponse(TypedDict):
     """Response of /doesnt_match.
 
-    - `index`: index of the text that does not match.
+    - `index`: position of the text that does not match, from 0.
     - `scores`: each text's cosine with the mean of all.
+    - `text`: the text that does not match.
     """
 
     index: NonNegativeInt

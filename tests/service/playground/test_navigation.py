@@ -51,23 +51,25 @@ def test_the_api_is_listed_by_task(server: Server, open_view: OpenView) -> None:
     expect(groups.get_by_role("heading", level=2)).to_contain_text(["embed", "compare", "rerank"])
     expect(groups.nth(1).locator("summary code")).to_contain_text(["/similarity", "/neighbors"])
     count = sum(map(len, server.client.get("/openapi.json").json()["paths"].values()))
-    expect(page.locator("summary")).to_have_count(count)
+    expect(page.locator("section > details > summary")).to_have_count(count)
     groups.nth(1).locator("summary").first.click()
     groups.nth(1).get_by_role("button", name="Send").first.click()
-    expect(groups.nth(1).locator("pre").first).to_contain_text("200")
+    expect(groups.nth(1).locator("details[open] pre").last).to_contain_text("200")
 
 
-def test_a_description_has_a_paragraph_for_each_item(
+def test_an_operation_shows_an_example_and_says_what_its_fields_mean(
     server: Server, context: BrowserContext
 ) -> None:
     page = context.new_page()
     page.goto(f"{server.url}/docs")
-    operation = page.locator("details", has=page.get_by_text("/embed", exact=True))
-    operation.locator("summary").click()
-    item = operation.locator("p", has_text="late_chunking")
-    expect(item.locator("code")).to_have_text("late_chunking")
-    expect(item).to_contain_text("are consecutive chunks of one text. Each chunk")
-    expect(item).not_to_contain_text("details")
+    operation = page.locator("section > details", has=page.get_by_text("/embed", exact=True))
+    operation.locator("summary").first.click()
+    expect(operation.locator("pre").first).to_contain_text(f"curl {server.url}/embed -d")
+    field = operation.get_by_role("row", name="late_chunking")
+    expect(field).to_contain_text("the inputs are consecutive chunks of one text", ignore_case=True)
+    expect(field.get_by_role("cell").nth(1)).to_have_text("boolean")
+    operation.get_by_text("Embeddings", exact=True).click()
+    expect(operation.get_by_role("row", name="timing")).to_contain_text("How long")
 
 
 def test_the_page_of_the_api_fits_a_phone(server: Server, context: BrowserContext) -> None:
@@ -77,7 +79,7 @@ def test_the_page_of_the_api_fits_a_phone(server: Server, context: BrowserContex
     expect(page.locator("summary").first).to_be_visible()
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") == 400
-    for title in page.locator("summary").all():
+    for title in page.locator("section > details > summary").all():
         method, path = title.locator("b").bounding_box(), title.locator("code").bounding_box()
         assert method and path
         below = path["y"] > method["y"] + method["height"] / 2
@@ -88,8 +90,8 @@ def test_the_page_of_the_api_fits_a_phone(server: Server, context: BrowserContex
 def test_required_fields_are_first(server: Server, context: BrowserContext) -> None:
     page = context.new_page()
     page.goto(f"{server.url}/docs")
-    operation = page.locator("details", has=page.get_by_text("/embed", exact=True))
-    operation.locator("summary").click()
-    fields = operation.locator("td:first-child")
+    operation = page.locator("section > details", has=page.get_by_text("/embed", exact=True))
+    operation.locator("summary").first.click()
+    fields = operation.locator("td:first-child > code")
     expect(fields.first).to_have_text("inputs")
     expect(fields.nth(1)).to_have_text("prompt_name")

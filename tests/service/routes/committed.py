@@ -1,7 +1,10 @@
-"""The OpenAPI document of the repository, and whether a response is as it says."""
+"""The OpenAPI document of the repository, its examples, and whether a response is as it says."""
 
 import json
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -24,6 +27,27 @@ def check(response: httpx.Response, method: str, path: str) -> None:
     schema = documented["content"][response.headers["content-type"].partition(";")[0]]["schema"]
     if response.headers["content-type"] == JSON:
         check_schema(schema, response.json())
+
+
+def run_example(
+    method: str,
+    path: str,
+    url: str,
+    folder: Path,
+    replaced: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Run the curl command of an operation in a folder; raises CalledProcessError for a failure.
+
+    replaced: parts of the command, such as ids, and what this server has instead.
+    """
+    [sample] = DOCUMENT["paths"][path][method]["x-codeSamples"]
+    command = sample["source"].replace("localhost:8080", url)
+    for part, instead in replaced.items():
+        assert part in command
+        command = command.replace(part, instead)
+    arguments = "--fail-with-body --silent --show-error --output response"
+    command = command.replace("curl ", f"curl {arguments} ", 1)
+    subprocess.run(["bash", "-c", command], cwd=folder, check=True)
 
 
 def check_schema(schema: Any, value: Any) -> None:

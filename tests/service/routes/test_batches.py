@@ -17,7 +17,7 @@ from embedwell.launch.supervised import HTTP_PROCESS
 from tests.models.tiny import write_static_model
 from tests.service.batches.stores import requests
 from tests.service.local_server import local_server
-from tests.service.routes.committed import check
+from tests.service.routes.committed import check, run_example
 from tests.service.server import HttpServer, Server, error_of
 
 OPTIONS: dict[str, Any] = {"max_texts": 4, "batch_max_file_bytes": 10_000}
@@ -103,6 +103,26 @@ def known(body: Any) -> Any:
         changing = {"id", "created", "timing", "request_id"}
         return {k: known(v) for k, v in body.items() if k not in changing}
     return body
+
+
+def test_the_documented_examples_run(batch_server: HttpServer, tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").write_bytes(requests(1))
+    run_example("post", "/v1/files", batch_server.url, tmp_path)
+    file = {"file-000000000000000000000000": response_of(tmp_path)["id"]}
+    run_example("post", "/v1/batches", batch_server.url, tmp_path, file)
+    batch = {"batch_000000000000000000000000": response_of(tmp_path)["id"]}
+    for path in ("/v1/files", "/v1/batches"):
+        run_example("get", path, batch_server.url, tmp_path)
+    for path in ("/v1/files/{id}", "/v1/files/{id}/content"):
+        run_example("get", path, batch_server.url, tmp_path, file)
+    run_example("get", "/v1/batches/{id}", batch_server.url, tmp_path, batch)
+    run_example("post", "/v1/batches/{id}/cancel", batch_server.url, tmp_path, batch)
+    run_example("delete", "/v1/files/{id}", batch_server.url, tmp_path, file)
+
+
+def response_of(folder: Path) -> Any:
+    """The response that an example has written."""
+    return json.loads((folder / "response").read_text())
 
 
 def test_a_file_with_problems_fails_and_lists_them(batch_server: HttpServer) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.service.local_server import local_server
-from tests.service.routes.committed import DOCUMENT, JSON, check, check_schema
+from tests.service.routes.committed import DOCUMENT, JSON, check, check_schema, run_example
 from tests.service.server import HttpServer, Server
 
 OPERATIONS = [
@@ -27,6 +28,7 @@ OPERATIONS = [
     for method, operation in methods.items()
     if operation["tags"] != ["batches"]  # which need files: test_batches has them
 ]
+NEED_ADMIN_KEY = {"/models/{name}/load", "/models/{name}/unload"}  # see test_several_models
 WITH_BODY = [path for _, path, operation in OPERATIONS if "requestBody" in operation]
 
 
@@ -109,6 +111,48 @@ def test_examples_and_their_responses_match_the_document(
     response = send(by_route.get(path) or by_route.get(tag, server), "post", path, body)
     assert response.status_code == 200, response.text
     check(response, "post", path)
+
+
+def test_every_field_and_parameter_is_described() -> None:
+    fields = [
+        (f"{name}.{field}", schema)
+        for name, parent in DOCUMENT["components"]["schemas"].items()
+        for field, schema in parent.get("properties", {}).items()
+    ]
+    parameters = [
+        (f"{path} {parameter['name']}", parameter)
+        for path, operations in DOCUMENT["paths"].items()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+    ]
+    assert len(fields) > 900 and len(parameters) > 100
+    for name, described in [*fields, *parameters]:
+        description = described.get("description", "")
+        assert description.endswith("."), name
+        assert "\n" not in description and not description.startswith("- "), name
+    descriptions = {path: field["description"] for path, field in fields}
+    assert descriptions["RerankRequest.top_k"] == "Voyage's name of `top_n`."
+    assert descriptions["OllamaRequest.stream"].startswith("Ignored, because")  # of its base class
+    assert descriptions["TextTokens.tokens"].startswith("The tokens, in the order")
+    assert "- `" not in DOCUMENT["components"]["schemas"]["EmbedRequest"]["description"]
+
+
+def test_every_operation_has_an_example() -> None:
+    for methods in DOCUMENT["paths"].values():
+        for operation in methods.values():
+            [sample] = operation["x-codeSamples"]
+            assert sample["source"].startswith("curl ")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [(method, path) for method, path, _ in OPERATIONS if path not in NEED_ADMIN_KEY],
+)
+def test_the_example_of_each_operation_runs(
+    server: Server, by_route: dict[str, HttpServer], tmp_path: Path, method: str, path: str
+) -> None:
+    [tag] = DOCUMENT["paths"][path][method]["tags"]
+    run_example(method, path, (by_route.get(path) or by_route.get(tag, server)).url, tmp_path)
 
 
 @pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "get"])

@@ -34,12 +34,14 @@ class EmbedRequest(InputBody):
     """Request body of /embed.
 
     - `inputs`: a text, its token ids, an image, a text with images, or a list of these.
-    - `late_chunking`: the inputs are consecutive chunks of one text. Each chunk is embedded with
-      the whole text as context.
-    - `details`: describe each input in the response.
-    - `partial`: return an error for each input that fails, and the vectors of the others.
-    - `outputs`: names of the kinds of vectors to return for each input. The response then has
-      details.
+    - `late_chunking`: the inputs are consecutive chunks of one text, each of which is embedded with
+      the whole text as context. Default: false.
+    - `details`: whether the response is an object with the model, the prompt, times and token
+      counts, instead of the vectors alone. Default: false.
+    - `partial`: whether an input that fails gets an error of its own, and the others their vectors.
+      Default: false.
+    - `outputs`: kinds of vectors to return for each input, from one forward pass; the response then
+      has details. Default: one dense vector.
     - `parameters`: Hugging Face's object for fields that the request can also have itself.
     """
 

@@ -33,9 +33,10 @@ TruncationDirection = Annotated[
 class PromptBody(Body):
     """Fields that select the prompt before each text. Default: the model's default prompt.
 
-    - `input_type`: the role whose prompt is used.
-    - `task`: one of Jina's tasks, whose prompt is used unless another field selects one. For a
-      model with adapters, it selects the adapter, too.
+    - `input_type`: the role of the texts, whose prompt is used. Default: no role, and the model's
+      default prompt.
+    - `task`: one of Jina's tasks, such as `retrieval.query`, whose prompt is used unless another
+      field selects one. For a model with adapters, it selects the adapter, too.
     """
 
     prompt_name: str | None = None
@@ -65,11 +66,13 @@ class PromptBody(Body):
 class ReadingBody(PromptBody):
     """Fields for prompts and for texts that exceed the model's limit.
 
-    - `on_overflow`: how to handle a text that is too long. error rejects it, start and end cut
-      tokens off at that side, mean returns the mean of its windows' vectors. Default: cut off at
-      the side that the model's tokenizer configures, usually the end.
-    - `truncate`, `truncation_direction`: TEI's names for error, start and end (Right cuts at the
-      end).
+    - `on_overflow`: how to handle a text that is too long: `error` rejects it, `start` and `end`
+      cut tokens off at that side, `mean` returns the mean of its windows' vectors. Default: cut off
+      at the side that the model's tokenizer configures, usually the end.
+    - `truncate`: TEI's field: whether a text that is too long is cut off instead of rejected.
+      Default: the server's setting.
+    - `truncation_direction`: TEI's field: side at which tokens are cut off; Right is the end.
+      Default: the side that the model's tokenizer configures, usually the end.
     - `input_type`: the role whose prompt is used.
     """
 
@@ -100,7 +103,10 @@ class ReadingBody(PromptBody):
 
 
 class Options(Body):
-    """Options of Hugging Face's hosted models; accepted and ignored."""
+    """Options of Hugging Face's hosted models; accepted and ignored.
+
+    - `wait_for_model`, `use_cache`, `use_gpu`: sent by Hugging Face's clients; ignored.
+    """
 
     wait_for_model: bool | None = None
     use_cache: bool | None = None
@@ -111,7 +117,8 @@ class InputBody(ReadingBody):
     """Fields for the model, prompts and long texts.
 
     - `model`: name of a served model. Default: the first one that embeds.
-    - `options`, `wait_for_model`, `use_cache`, `use_gpu`: sent by Hugging Face's clients; ignored.
+    - `wait_for_model`, `use_cache`, `use_gpu`: sent by Hugging Face's clients; ignored.
+    - `options`: Hugging Face's object for the three; ignored.
     """
 
     model: str | None = None
@@ -158,14 +165,19 @@ Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
 class PairBody(Body):
     """Fields for text pairs that exceed the model's limit.
 
-    - `on_overflow`: how to handle a pair that is too long. error rejects it, start and end cut
-      tokens off the longer text at that side, max splits the second text into windows and takes
-      their best score.
-    - `truncate`, `truncation_direction`: TEI's names for error, start and end.
-    - `truncation_side`: vLLM's name for `truncation_direction`.
-    - `instruction`: tells a reranker that is a language model what is relevant.
-    - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens, of a pair or of each of its
-      texts for a model that embeds; -1 is the model's limit. Longer ones are cut.
+    - `on_overflow`: how to handle a pair that is too long: `error` rejects it, `start` and `end`
+      cut tokens off the longer text at that side, `max` splits the second text into windows and
+      takes their best score. Default: as `truncate` says.
+    - `truncate`: TEI's field: whether a pair that is too long is cut off instead of rejected.
+      Default: the server's setting, and true at /rerank with `documents`.
+    - `truncation_direction`: TEI's field: side at which tokens are cut off; Right is the end.
+      Default: the side that the model's tokenizer configures, usually the end.
+    - `truncation_side`: vLLM's name of `truncation_direction`.
+    - `instruction`: tells a reranker that is a language model what is relevant, in up to 8192
+      characters. Default: the model's instruction.
+    - `truncate_prompt_tokens`: vLLM's maximum of tokens of a pair, or of each of its texts for a
+      model that embeds; longer ones are cut. -1 is the model's limit, the default.
+    - `options`: sent by Hugging Face's clients; ignored.
     """
 
     truncate: bool | None = None
@@ -199,8 +211,10 @@ class PairBody(Body):
 class VLLMFields(Body):
     """Fields that any request of vLLM's clients may have.
 
-    - `priority`: must be 0, because all requests have the same.
-    - `user`, `request_id`, `cache_salt`: ignored.
+    - `priority`: vLLM's order of requests; must be 0, because all requests have the same.
+    - `user`: id of an end user, sent by clients of OpenAI and vLLM; ignored.
+    - `request_id`: id that vLLM's clients give; ignored. Send the header `x-request-id` instead.
+    - `cache_salt`: vLLM's key of its cache; ignored.
     """
 
     priority: Literal[0] | None = None

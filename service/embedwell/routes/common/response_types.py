@@ -6,7 +6,7 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import forbid_extra
+from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.prompts import Prompt as ResolvedPrompt
@@ -16,8 +16,7 @@ from embedwell.inputs.prompts import Prompt as ResolvedPrompt
 class Input(TypedDict):
     """Token count of an input.
 
-    - `dropped`: number of tokens that were cut off.
-    - `windows`: number of windows, if the input was split into several.
+    - `windows`: number of windows, if the text was split into several.
     """
 
     tokens: NonNegativeInt
@@ -30,7 +29,8 @@ class Input(TypedDict):
 class Prompt(TypedDict):
     """The prompt before each text.
 
-    - `name`: null if the request has the prompt's text.
+    - `name`: name of the prompt in the model's files; null if the request has the prompt's text.
+    - `text`: the text itself; "" for none.
     """
 
     name: str | None
@@ -39,13 +39,25 @@ class Prompt(TypedDict):
 
 @forbid_extra
 class Usage(TypedDict):
+    """Counts of a request.
+
+    - `texts`: number of texts.
+    - `tokens`: number of tokens that the model read, with special tokens and prompts.
+    """
+
     texts: NonNegativeInt
     tokens: NonNegativeInt
 
 
 @forbid_extra
 class Timing(TypedDict):
-    """Durations in microseconds."""
+    """Durations in microseconds.
+
+    - `tokenize_us`: time to convert the texts to tokens.
+    - `queue_us`: time that the texts waited for the engine.
+    - `compute_us`: time of the forward passes with this request's texts.
+    - `total_us`: time from the request's arrival until its response was built.
+    """
 
     tokenize_us: NonNegativeInt
     queue_us: NonNegativeInt
@@ -64,7 +76,12 @@ class RequestSummary(TypedDict):
 
 @forbid_extra
 class OpenAIUsage(TypedDict):
-    """Token counts, with one that strict clients of Mistral's and vLLM's APIs expect."""
+    """Token counts, with one that strict clients of Mistral's and vLLM's APIs expect.
+
+    - `prompt_tokens`, `total_tokens`: number of tokens that the model read, with special tokens and
+      prompts.
+    - `completion_tokens`: always 0, as no text is generated.
+    """
 
     prompt_tokens: NonNegativeInt
     total_tokens: NonNegativeInt

@@ -27,12 +27,18 @@ from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse,
 _SMALL_BODY = 1 << 16
 _TINY_BODY = 1 << 10  # bytes; a client that hangs up is not worth a system call for so few
 _JSON = (b"content-type", b"application/json")
+_REQUEST_ID = (
+    "Id of the request, which the response and the log repeat: up to 128 letters, digits and "
+    "`_.:/+=@-`. Default: a new one."
+)
+_TRACEPARENT = "Trace that the request belongs to, in W3C's format."
 _BODY_DESCRIPTION = {
     "parameters": [
         {
             "name": "content-encoding",
             "in": "header",
             "required": False,
+            "description": "How the body is compressed. Default: not at all.",
             "schema": {"type": "string", "enum": ["gzip", "deflate", "identity"]},
         }
     ],
@@ -49,8 +55,8 @@ B = TypeVar("B", bound=Body)
 
 def request_context(
     request: Request,
-    x_request_id: Annotated[str, Header()] = "",
-    traceparent: Annotated[str, Header()] = "",
+    x_request_id: Annotated[str, Header(description=_REQUEST_ID)] = "",
+    traceparent: Annotated[str, Header(description=_TRACEPARENT)] = "",
 ) -> RequestContext:
     """Return the context of a request: its id, its timings and its memory reservation."""
     context: RequestContext = request.state.context
