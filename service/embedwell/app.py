@@ -20,6 +20,7 @@ from embedwell.http.request_context import ModelPaths
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.inputs.prompts import with_prompts
+from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.metrics import Metrics, build_metrics
@@ -58,7 +59,7 @@ from embedwell.routes import (
 )
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
-from embedwell.routes.common.router import direct_routes
+from embedwell.routes.common.router import ComputingRoute, direct_routes
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 
@@ -97,9 +98,12 @@ def create_app(
     app = fastapi_app(routers, [*first, *background, *last])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
+    direct = direct_routes(app)
+    # A cached vector takes no time of the engine, however long its queue is.
+    admissions = [] if settings.vector_cache_bytes else [model.admission for model in models]
     return Middleware(
         app,
-        direct_routes(app),
+        direct,
         root_path=settings.root_path,
         paths=paths,
         limits=limits,
@@ -110,6 +114,8 @@ def create_app(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
         models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
+        computing=[path for path, route in direct.items() if isinstance(route, ComputingRoute)],
+        check_load=partial(check_unread, admissions),
         on_end=spans.record if spans else None,
     )
 

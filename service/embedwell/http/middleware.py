@@ -39,6 +39,7 @@ from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response to send at a time
+_VOYAGE_AGENT = b"Voyage/"  # of Voyage's Python client
 _SLASHES = re.compile("//+")
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class Middleware:
         metrics: RequestCounter,
         browsers: BrowserChecks,
         models: ModelPaths | None = None,
+        computing: Collection[str] = (),
+        check_load: Callable[[int], None] | None = None,
         on_end: Callable[[Scope, int], None] | None = None,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
@@ -84,6 +87,9 @@ class Middleware:
             in memory.
         keys: None for a server without a key.
         models: the models that a path may begin with.
+        computing: paths whose requests always wait for an engine.
+        check_load: raises Overloaded if such a request would wait too long, by the bytes of its
+            body, which has not been read.
         on_end: called after each request with its scope, and the status of its response.
         """
         self._app, self._root_path = app, root_path
@@ -94,6 +100,7 @@ class Middleware:
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
         self._models, self._on_end = models or ModelPaths({}), on_end
+        self._computing, self._check_load = frozenset(computing), check_load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -167,11 +174,15 @@ class Middleware:
         if b"transfer-encoding" in headers:
             check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > max_size:
+        size = int(length) if length.isdigit() else 0
+        if size > max_size:
             raise body_too_large_error(max_size)
         if not posted or path in self._uploads:
             return self._app
         check_content_type(headers.get(b"content-type", JSON))
+        is_plain = size and b"content-encoding" not in headers
+        if self._check_load is not None and is_plain and path in self._computing:
+            self._check_load(size)
         return self._app if route is None else route.app
 
 
@@ -230,6 +241,7 @@ def _new_context(scope: Scope, headers: Headers, path: str, limits: HttpLimits) 
         path,
         asyncio.current_task(),
         headers.get(b"accept", b""),
+        is_voyage=headers.get(b"user-agent", b"").startswith(_VOYAGE_AGENT),
         memory=Reservation(limits.budget),
     )
     state = scope.setdefault("state", {})

@@ -26,9 +26,10 @@ class RequestContext:
     Each field has one writer:
 
     - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
-      (the client's media types) and memory (its reservation); from the connection started (when the
-      head arrived) and has_hung_up (whether the client has closed the connection);
-    - the router: body_bytes, and is_voyage (whether only Voyage's clients send such a body);
+      (the client's media types), is_voyage (whether the client is Voyage's) and memory (its
+      reservation); from the connection started (when the head arrived) and has_hung_up (whether the
+      client has closed the connection);
+    - the router: body_bytes, and is_voyage if only Voyage's clients send such a body;
     - `abort`: fault, the client's error for which the task was cancelled;
     - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
       since tokenize_start;

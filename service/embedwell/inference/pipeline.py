@@ -254,7 +254,8 @@ class Pipeline:
         tokens = sum([row.tokens for rows in parts for row in rows])
         jobs = [self._cache.plan(_job(rows, output, tokens)) for rows in parts]
         times: list[tuple[int, int]] = []
-        with self._admission.admit(sum([job.tokens for job in jobs]), context.tokenize_us / 1e6):
+        admitted = sum([job.tokens for job in jobs])
+        with self._admission.admit(admitted, context.tokenize_us / 1e6, context.body_bytes):
             yield [self._compute(context, job, times) for job in jobs]
         _record(context, times)
 

@@ -3,17 +3,19 @@
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from embedwell.engine.wire.messages import SIZE_CLASSES, size_class
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
 from embedwell.errors import Overloaded, TooLarge
+from embedwell.limits.body_sizes import BodySizes
 
 _SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a WorkQueue
 # Plain integers index faster than an enum's members.
 _LAST_USED = int(CounterSlot.LAST_USED)
 _TIMEOUT_MARGIN = 1.5  # so that a request which may succeed is not refused for ever
+_READ_ANYWAY = 32  # one of so many requests that could be refused unread, for the estimate
 
 
 class Admission:
@@ -47,6 +49,7 @@ class Admission:
         self._max_wait_large = max_wait_large
         self._timeout, self._reliable_rate, self._work = timeout, reliable_rate, work
         self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # of the first size class
+        self._bodies, self._refusable = BodySizes(), 0
 
     @property
     def queued_tokens(self) -> int:
@@ -69,17 +72,33 @@ class Admission:
         wait = self._expected_wait(tokens) if tokens else 0
         if not wait:
             return
-        limit = self._max_wait if tokens <= _SMALL_SIZE else self._max_wait_large
+        limit = self._limit(tokens)
         until_timeout = max(self._timeout - spent - self._seconds(tokens), 0.0)
         if wait > min(limit, until_timeout):
             raise self._overloaded(tokens, wait, limit, until_timeout)
 
+    def check_unread(self, body_bytes: int) -> None:
+        """Raise Overloaded if a request would wait too long by the estimate of its tokens.
+
+        One of some such requests passes, so that the estimate follows the clients.
+        """
+        if self.backlog_seconds <= self._max_wait:
+            return
+        fewest, most = self._bodies.estimate(body_bytes)
+        wait, limit = self._expected_wait(fewest), self._limit(most)
+        if wait > limit:
+            self._refusable += 1
+            if self._refusable % _READ_ANYWAY:
+                raise self._overloaded(fewest, wait, limit)
+
     @contextmanager
-    def admit(self, tokens: int, spent: float = 0.0) -> Iterator[None]:
+    def admit(self, tokens: int, spent: float = 0.0, body_bytes: int = 0) -> Iterator[None]:
         """Count tokens as queued during the block; raises Overloaded and TooLarge.
 
         spent: seconds of the timeout that have passed already.
+        body_bytes: size of the request's body; 0 if unknown.
         """
+        self._bodies.observe(body_bytes, tokens)
         self.check(tokens, spent)
         size = size_class(tokens)
         self._count(size, tokens)
@@ -106,7 +125,7 @@ class Admission:
             )
 
     def _overloaded(
-        self, tokens: int, wait: float, limit: float, until_timeout: float
+        self, tokens: int, wait: float, limit: float, until_timeout: float = math.inf
     ) -> Overloaded:
         reason = (
             f"EMBEDWELL_MAX_WAIT is {self._max_wait:g} s for small requests, "
@@ -126,6 +145,9 @@ class Admission:
             retry_after=wait * random.uniform(1, 1.5),  # noqa: S311
         )
 
+    def _limit(self, tokens: int) -> float:
+        return self._max_wait if tokens <= _SMALL_SIZE else self._max_wait_large
+
     def _expected_wait(self, tokens: int) -> float:
         backlog = self.backlog_seconds
         if backlog <= self._max_wait:  # a cheap check for the usual case
@@ -137,6 +159,20 @@ class Admission:
     def _seconds(self, tokens: float) -> float:
         rate = self._rate()
         return tokens / rate if rate else 0.0
+
+
+def check_unread(admissions: Sequence[Admission], body_bytes: int) -> None:
+    """Raise Overloaded if each of several models would refuse a request; see `Admission`."""
+    error = None
+    for admission in admissions:
+        try:
+            admission.check_unread(body_bytes)
+        except Overloaded as refused:
+            error = refused
+        else:
+            return
+    if error is not None:
+        raise error
 
 
 def _digits(larger: float, smaller: float) -> int:

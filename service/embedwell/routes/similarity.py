@@ -147,7 +147,7 @@ class SimilarityService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /similarity."""
     models = registry.choice(SimilarityService, DENSE, MULTI)
-    routes = api_router("compare")
+    routes = api_router("compare", always_computes=False)
 
     @routes.post("/similarity", summary="Compare texts or vectors")
     async def similarity(context: RequestDep, body: SimilarityRequest) -> SimilarityResponse:

@@ -276,7 +276,7 @@ class WordService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /neighbors, /analogy and /doesnt_match."""
     models = registry.choice(WordService, DENSE)
-    routes = api_router("compare")
+    routes = api_router("compare", always_computes=False)
 
     @routes.post("/neighbors", summary="Find the nearest words or texts")
     async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, Overloaded
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import ApiKeys, BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts
@@ -62,6 +62,10 @@ async def empty(context: RequestDep, body: Body) -> None:
     return None
 
 
+def refuse(body_bytes: int) -> None:
+    raise Overloaded(f"refused {body_bytes} bytes", retry_after=3)
+
+
 def messages_of(
     path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
 ) -> list[Message]:
@@ -75,6 +79,8 @@ def messages_of(
         keys=ApiKeys([KEY]),
         metrics=METRICS,
         browsers=BrowserChecks("*", "*"),
+        computing=["/nothing"],
+        check_load=refuse,
     )
 
     async def receive() -> Message:
@@ -158,3 +164,33 @@ def test_the_root_path_is_stripped_only_from_unknown_paths(
     root_path: str, path: str, status: int
 ) -> None:
     assert messages_of(path, root_path=root_path)[0]["status"] == status
+
+
+def test_a_request_is_refused_unread_in_the_format_of_its_client() -> None:
+    head, body = messages_of("/nothing", "POST", content_length="90")
+    assert head["status"] == 429 and dict(head["headers"])[b"retry-after"] == b"3"
+    assert b'"error":"refused 90 bytes","error_type":"Overloaded"' in body["body"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "headers"),
+    [
+        ("/nothing", 401, {"content_length": "90", "authorization": "Bearer none"}),
+        ("/nothing", 413, {"content_length": "900"}),
+        ("/nothing", 415, {"content_length": "90", "content_type": "text/xml"}),
+        ("/nothing", 400, {}),  # its size is unknown: it is read, and empty
+        ("/nothing", 400, {"content_length": "90", "content_encoding": "identity"}),
+        ("/alias", 400, {"content_length": "90"}),  # is not among the paths that compute
+    ],
+)
+def test_a_request_is_refused_unread_after_all_other_checks_of_its_head(
+    path: str, status: int, headers: dict[str, str]
+) -> None:
+    assert messages_of(path, "POST", **headers)[0]["status"] == status
+
+
+def test_errors_for_voyages_python_client_have_its_format_before_the_body_is_read() -> None:
+    _, body = messages_of(
+        "/v1/nothing", "POST", authorization="Bearer none", user_agent="Voyage/v1 PythonBindings/1"
+    )
+    assert b'"detail":"Incorrect API key' in body["body"] and b'"error"' not in body["body"]

@@ -483,6 +483,14 @@ def test_a_query_does_not_wait_for_an_earlier_large_request(
                 time.sleep(0.01)
             refused = server.client.post("/embed", content=body)
             assert error(refused, 429)["code"] == "overloaded"
+            with connect(server) as unread:  # refused by its size
+                unread.sendall(
+                    b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+                    % len(body)
+                )
+                assert b" 429 " in unread.recv(1 << 16)
+                unread.sendall(body + b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                assert b" 200 " in unread.recv(1 << 16)
             assert server.post("/embed", {"inputs": "a query"}).status_code == 200
             bulk.settimeout(0.01)
             with pytest.raises(TimeoutError):

@@ -6,7 +6,7 @@ import pytest
 
 from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
 from embedwell.errors import Overloaded, TooLarge
-from embedwell.limits.admission import Admission
+from embedwell.limits.admission import Admission, check_unread
 
 
 @pytest.fixture
@@ -193,3 +193,48 @@ def test_the_error_shows_that_the_wait_exceeds_the_limit(wait: float, seconds: s
     admission = Admission(1.0, lambda: 100 / wait, SharedCounters.private())
     with admission.admit(100), pytest.raises(Overloaded, match=seconds):
         admission.check(1000)
+
+
+def refuses_unread(*admissions: Admission, body_bytes: int) -> bool:
+    try:
+        check_unread(admissions, body_bytes)
+    except Overloaded as error:
+        assert "would wait" in error.message and error.retry_after
+        return True
+    return False
+
+
+def test_a_body_is_refused_unread_only_if_its_size_waits_too_long() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(300, body_bytes=1500):
+        assert refuses_unread(admission, body_bytes=1500)
+        assert not refuses_unread(admission, body_bytes=600), "120 tokens wait for no larger ones"
+        with admission.admit(60, body_bytes=300):
+            assert refuses_unread(admission, body_bytes=1)
+    assert not refuses_unread(admission, body_bytes=1500)
+
+
+def test_a_body_that_may_be_a_large_request_has_the_longer_limit() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private(), max_wait_large=9.0)
+    with admission.admit(600, body_bytes=3000), admission.admit(100, body_bytes=1000):
+        assert refuses_unread(admission, body_bytes=9000)
+        assert not refuses_unread(admission, body_bytes=12_000)
+
+
+def test_some_requests_are_read_although_they_could_be_refused_unread() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(300, body_bytes=1500):
+        refused = [refuses_unread(admission, body_bytes=1500) for _ in range(1000)]
+        assert 0.9 < sum(refused) / len(refused) < 1
+        with pytest.raises(Overloaded), admission.admit(300, body_bytes=60_000):
+            raise AssertionError("admitted")
+        assert not refuses_unread(admission, body_bytes=1500), "it may have as few tokens"
+
+
+def test_several_models_refuse_unread_only_together() -> None:
+    busy, free = (Admission(1.0, lambda: 100.0, SharedCounters.private()) for _ in range(2))
+    with busy.admit(300, body_bytes=1500):
+        assert not refuses_unread(busy, free, body_bytes=1500)
+        with free.admit(300, body_bytes=1500):
+            assert refuses_unread(busy, free, body_bytes=1500)
+    assert not refuses_unread(body_bytes=1500), "no model refuses unread"

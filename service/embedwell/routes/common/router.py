@@ -101,7 +101,7 @@ class DirectRoute(APIRoute):
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
-        context.is_voyage = not request.model_fields_set.isdisjoint(request.voyage_fields)
+        context.is_voyage |= not request.model_fields_set.isdisjoint(request.voyage_fields)
         with fields_named(request):
             content = await self.endpoint(context, request)
         if isinstance(content, BinaryResponse):
@@ -114,24 +114,34 @@ class DirectRoute(APIRoute):
         await send({"type": "http.response.body", "body": body})
 
 
+class ComputingRoute(DirectRoute):
+    """A route whose requests all wait for an engine, so that a long queue refuses them unread."""
+
+
 def api_router(
-    tag: str, errors: Sequence[int] = ENGINE_ERRORS, error_schema: Any = Error
+    tag: str,
+    errors: Sequence[int] = ENGINE_ERRORS,
+    error_schema: Any = Error,
+    *,
+    always_computes: bool = True,
 ) -> APIRouter:
     """Create a router for the routes of an API.
 
     tag: groups the routes in the OpenAPI document; one of TAGS in `openapi_document`.
     errors: error statuses of every route; a route can have further ones.
+    always_computes: whether all requests wait for an engine, if `errors` are those of an engine.
     """
+    computing = always_computes and errors == ENGINE_ERRORS
     return APIRouter(
         tags=[tag],
         responses=route_responses(errors, error_schema),
-        route_class=DirectRoute,
+        route_class=ComputingRoute if computing else DirectRoute,
         dependencies=[Depends(request_context)],
         generate_unique_id_function=lambda route: route.name,
     )
 
 
-def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, Route]:
+def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, DirectRoute]:
     """Map paths of routers to the routes whose endpoints are called directly.
 
     Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
@@ -174,7 +184,7 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
             return _parse(body_type, content)
         return await run_in_thread(_parse, body_type, content, small=False)
     except BadRequest:
-        context.is_voyage = body_type.has_voyage_fields(content)
+        context.is_voyage |= body_type.has_voyage_fields(content)
         raise
 
 
