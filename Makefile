@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JS := tests/clients/js
-PIP = $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+PIP = $(BIN)/python -m pip --disable-pip-version-check install $(COMPILE) -c constraints.txt
+# Each process would compile the hundreds of modules that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # dxg: that of Windows' subsystem for Linux.
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
@@ -212,7 +214,8 @@ PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embed
 
 KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library import best_isa; exit(best_isa("float32") is None)'
 
-# Each includes the one before it, and is installed in one go: every time, the kernels are compiled.
+# Each includes the one before it, and is installed in one go: every time, the kernels are compiled,
+# for `make check` those of other processors too.
 # Whether they can be used, and torch is not needed, shows only after that.
 .venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
 	@$(call SILENCE,this processor,half a minute)
@@ -220,9 +223,12 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
 
+# Tests import a small part of what these install, and compile that part alone.
+.venv/test .venv/dev: COMPILE = --no-compile
+
 .venv/test: .venv/torch $(PACKAGE)
-	@$(call SILENCE,all processors,a minute or two)
-	$(PIP) -e '.[torch,test]'
+	@$(call SILENCE,this processor,half a minute)
+	KERNELS=best $(PIP) -e '.[torch,test]'
 	@touch .venv/runtime $@
 
 .venv/dev: .venv/torch $(PACKAGE)

@@ -68,17 +68,32 @@ def test_a_server_on_kernels_needs_no_pytorch(checkout: Path) -> None:
     assert "PyTorch" not in output
 
 
-def test_a_server_compiles_the_kernels_of_this_processor_and_tests_all(checkout: Path) -> None:
+def test_only_all_tests_compile_the_kernels_of_other_processors(checkout: Path) -> None:
+    kernels = checkout / "kernels"
     installed(checkout, WITHOUT_GPU, ".venv/runtime")
-    assert (checkout / "kernels").read_text() == "best\n"
+    assert kernels.read_text() == "best\n"
+    kernels.unlink()
     installed(checkout, "TORCH_INDEX=", ".venv/test")
-    assert (checkout / "kernels").read_text() == "\n"
+    assert kernels.read_text() == "best\n"
+    installed(checkout, "TORCH_INDEX=", ".venv/dev")
+    assert kernels.read_text() == "\n"
+
+
+def test_only_a_server_is_compiled_before_it_starts(checkout: Path) -> None:
+    def options(target: str) -> list[bool]:
+        (checkout / "asked").unlink(missing_ok=True)
+        installed(checkout, "TORCH_INDEX=", target)
+        return ["--no-compile" in line for line in (checkout / "asked").read_text().splitlines()]
+
+    assert not any(options(".venv/runtime"))
+    assert options(".venv/test") == [True, True]  # with torch, before it
+    assert all(options(".venv/dev"))
 
 
 def test_the_silence_of_pip_is_told_of_beforehand(checkout: Path) -> None:
     _, output = installed(checkout, WITHOUT_GPU, ".venv/runtime")
     assert "kernels of this processor compile for half a minute, in which pip prints" in output
-    _, output = installed(checkout, "TORCH_INDEX=", ".venv/test")
+    _, output = installed(checkout, "TORCH_INDEX=", ".venv/dev")
     assert "kernels of all processors compile for a minute or two, in which pip prints" in output
 
 
