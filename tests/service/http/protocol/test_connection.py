@@ -226,6 +226,7 @@ def request_large_response(server: Server) -> socket.socket:
 
 def test_a_response_that_is_not_read_is_aborted(impatient_server: Server) -> None:
     with request_large_response(impatient_server) as client:
+        client.recv(1, socket.MSG_PEEK)  # the server has accepted the connection
         port = client.getsockname()[1]
         impatient_server.wait_until(lambda: has_connection(impatient_server, port))
         impatient_server.wait_until(lambda: not has_connection(impatient_server, port))
