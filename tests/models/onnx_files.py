@@ -85,7 +85,7 @@ def write_traced(path: Path, weights: Mapping[str, Numbers], external: str = "")
     of the file of the numbers; "" for those in the file itself.
     """
     path.parent.mkdir(exist_ok=True)
-    nodes, tensors, data = [], [], b""
+    nodes, tensors, data = [], [], bytearray()
     for number, (name, numbers) in enumerate(weights.items()):
         stem = name.rpartition(".")[0]
         stored, given = name, numbers
@@ -100,7 +100,8 @@ def write_traced(path: Path, weights: Mapping[str, Numbers], external: str = "")
             "length": given.nbytes,
         }
         tensors.append(tensor(stored, given, place_of_data if external else None))
-        data += given.tobytes() + b"\0" * (-given.nbytes % 4096)
+        if external:
+            data += given.tobytes() + bytes(-given.nbytes % 4096)
     if external:
         path.with_name(external).write_bytes(data)
     return write(path, nodes, tensors)
