@@ -11,7 +11,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve install torch test test-all test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch pull test test-all test-models test-service test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -57,16 +57,26 @@ test: .venv/test               ## set up, fetch the model, run the tests of what
 	$(BIN)/pytest $(PARALLEL) --quick $(TESTS)
 
 # In parts: the processes of each begin small, and all of them stay below 8 GB of memory.
-test-all: .venv/dev            ## all tests, also those that take long or need many packages
-	$(CHECK_KERNELS)
-	$(BIN)/embedwell pull
+test-all: test-models test-service test-bulk test-rest ## all tests, also those that take long or need many packages
+
+test-models: .venv/dev pull
 	$(BIN)/pytest $(PARALLEL) --full tests/models
+
+test-service: .venv/dev pull
 	$(BIN)/pytest $(WAITING) --full tests/service --ignore tests/service/bulk
+
+test-bulk: .venv/dev pull
 	$(BIN)/pytest $(WAITING) --full tests/service/bulk
+
+test-rest: .venv/dev pull
 	$(BIN)/pytest $(WAITING) --full tests --ignore tests/models --ignore tests/service
 
+pull: .venv/dev                ## fetch the default model
+	$(CHECK_KERNELS)
+	$(BIN)/embedwell pull
+
 # Those of models/ that ask for the instruction set, as an encoder does when it is built; the kernels
-# of every instruction set that the processor has are tested by `make test`, and layers of torch
+# of every instruction set that the processor has are tested by `make test-models`, and layers of torch
 # alone, tokenizers and converters use none.
 ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision test_embedder.py \
 	$(patsubst %,torch_backend/test_%.py,device_heads encoder encoder_factory \
@@ -76,8 +86,9 @@ ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision tes
 	families/test_facade.py) \
 	tests/service/routes/test_status.py
 
-test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
-	@set -e; for isa in $$($(BIN)/python -c 'from embedwell_models.cpu_backend import library; print(*library.lower_caps())'); do \
+# The lowest, and none: what those between lack, such as bfloat16 or long sums, the lowest lacks too.
+test-isa: .venv/dev            ## the tests of models/ under the lowest instruction set of this processor, and on torch alone
+	@set -e; for isa in $$($(BIN)/python -c 'from embedwell_models.cpu_backend import library; print(*library.lower_caps()[-2:])'); do \
 		echo "EMBEDWELL_ISA=$$isa"; EMBEDWELL_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
 	done
 
@@ -94,9 +105,10 @@ OTHER_KERNELS := "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_IN
 ROUNDING_TESTS ?= tests/models/families tests/models/classic \
 	-k "equals_transformers or whole_model or kernels_alone or attended or mean_of or of_the_code"
 
+# Every case by the kernels that differ most, and the first cases by the others.
 test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
 	@set -e; for kernels in $(OTHER_KERNELS); do \
-		echo "$$kernels"; env $$kernels $(BIN)/pytest $(PARALLEL) --full $(ROUNDING_TESTS); \
+		echo "$$kernels"; env $$kernels $(BIN)/pytest $(PARALLEL) $$cases $(ROUNDING_TESTS); cases=--full; \
 	done
 
 test-triton: .venv/dev         ## the kernels for GPUs, in Triton's interpreter
@@ -111,8 +123,7 @@ LIGHT_TESTS ?= $(addprefix tests/,service/routes service/test_tei.py service/tes
 	service/test_model_lifecycle.py service/launch service/batches service/cli \
 	models/loading models/cpu_backend models/test_fork.py)
 
-test-without-torch: .venv/dev $(LIGHT)/test ## a server, its routes and the library where torch is not installed
-	$(BIN)/embedwell pull
+test-without-torch: .venv/dev pull $(LIGHT)/test ## a server, its routes and the library where torch is not installed
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.without_torch.write_models $(LIGHT)/models
 	PYTEST_ADDOPTS=--need-all EMBEDWELL_TEST_MODELS=$(LIGHT)/models \
 		$(LIGHT)/bin/pytest -m without_torch tests/without_torch
@@ -123,32 +134,31 @@ kernels: .venv/runtime         ## compile the kernels again, as after installing
 	$(CHECK_KERNELS)
 
 # DAMAGED_FILES=5000 DAMAGED_FILES_SEED=2 damages more copies of the model folders, with other dice.
-attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills, damaged files
-	$(BIN)/embedwell pull
+attacks: .venv/dev pull        ## what a server must bear: hostile clients, overload, kills, damaged files
 	$(BIN)/pytest -n 2 --dist loadfile -rP -m attack tests/attacks
 
-gpu: .venv/dev                 ## the tests that need a GPU
-	$(BIN)/embedwell pull
+gpu: .venv/dev pull            ## the tests that need a GPU
 	$(BIN)/pytest tests/gpu -m gpu
 
 image: .venv/dev               ## build the image and run it, as root: podman, runc, mmdebstrap
 	$(BIN)/pytest -m image tests/deploy
 
+# Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
+STAGES := test-models test-service test-rest test-compilers attacks test-bulk types test-isa test-roundings \
+	test-without-torch image test-triton docs
+TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
+	PARALLEL='$(PARALLEL) --maxprocesses 2' WAITING='$(WAITING) -n 3'
+
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
-check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
+check: .venv/dev pull $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
+	@echo "Two stages at a time, each of which prints when it has ended: $(STAGES)"
+	@$(MAKE) --keep-going $(TWO_AT_A_TIME) $(STAGES)
+
+types: .venv/dev               ## check the types, by mypy
 	$(BIN)/mypy
-	$(MAKE) test-all
-	$(MAKE) test-compilers
-	$(MAKE) test-triton
-	$(MAKE) test-without-torch
-	$(MAKE) test-isa
-	$(MAKE) test-roundings
-	$(MAKE) attacks
-	$(MAKE) image
-	$(MAKE) docs
 
 js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm
 

@@ -1,5 +1,6 @@
 """The installation by the Makefile, with a Python that only notes what it is asked for."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -121,3 +122,21 @@ def test_tests_install_everything_at_once_and_the_server_nothing_after_them(
     asked, _ = installed(checkout, "TORCH_INDEX=", ".venv/test")
     assert asked == ["torch", "-e .[torch,test]"]
     assert installed(checkout, ".venv/runtime")[0] == []
+
+
+def test_everything_is_checked_two_stages_at_a_time(checkout: Path) -> None:
+    javascript = checkout / "tests" / "clients" / "js"
+    javascript.mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        (javascript / name).touch()
+    (checkout / "deploy").mkdir()
+    (checkout / "deploy" / "requirements.py").touch()
+    _, output = installed(checkout, "--dry-run", "check")
+    assert "--keep-going -j 2" in output
+    marks = re.findall(r"pytest .*-m (\w+)", output)
+    assert {*marks} == {"compiler", "attack", "interpreter", "image", "without_torch"}
+    for command in ("ruff check", "mypy", "mkdocs build", "EMBEDWELL_ISA=", "ATEN_CPU_CAPABILITY="):
+        assert command in output, command
+    of_all = re.findall(r"pytest .*--full (tests.*)", output)
+    folders = {line.partition(" ")[0] for line in of_all if "-k" not in line}
+    assert folders == {"tests/models", "tests/service", "tests/service/bulk", "tests"}
