@@ -46,7 +46,9 @@ class FaultyGateway:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._send(forwarded(httpx.get(url + self.path, headers=dict(self.headers))))
+                self._send(
+                    forwarded(httpx.get(url + self.path, headers=dict(self.headers), timeout=120))
+                )
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
@@ -59,7 +61,9 @@ class FaultyGateway:
                 if isinstance(fault, float):
                     time.sleep(fault)
                     headers = dict(self.headers)
-                    response = forwarded(httpx.post(url + self.path, content=body, headers=headers))
+                    response = forwarded(
+                        httpx.post(url + self.path, content=body, headers=headers, timeout=120)
+                    )
                 else:
                     response = fault
                 with lock:  # before the client receives the response and sends the next request

@@ -88,3 +88,35 @@ def test_a_clock_too_coarse_for_a_pass_keeps_the_size() -> None:
     for _ in range(100):
         sizing.observe(2, 0.0, 0.0)
     assert sizing.size == 2
+
+
+def test_a_team_that_loses_as_much_at_any_size_tries_larger_ones_too() -> None:
+    passes = Passes(16)
+    passes.run(three_processors, 100)
+    sizes = passes.run(lambda size: 2 * WORK / size, 60)
+    assert sizes.count(16) > 0.5 * len(sizes)
+
+
+def test_trials_in_vain_become_rare() -> None:
+    passes = Passes(2)
+    passes.run(lambda size: (2 + size) * WORK, 100)
+    sizes = passes.run(lambda size: (2 + size) * WORK, 100)
+    assert 0 < sizes.count(2) < 120, "two passes in two seconds"
+
+
+def test_a_change_is_noticed_after_a_long_time_without_one() -> None:
+    passes = Passes(2)
+    passes.run(free, 100)
+    assert 1 in passes.run(shared, 10)
+
+
+def test_near_sizes_are_tried_again_after_the_smallest() -> None:
+    passes = Passes(16)
+    passes.run(lambda size: 3 * WORK / size, 60)
+    sizes = passes.run(lambda size: WORK / size if size <= 12 else 3 * WORK / size, 60)
+    assert sizes.count(12) > 0.5 * len(sizes)
+
+
+def test_a_size_that_is_hardly_better_is_not_chosen() -> None:
+    sizes = Passes(2).run(lambda size: WORK if size == 2 else 0.98 * WORK, 10)
+    assert sizes.count(2) > 0.8 * len(sizes)

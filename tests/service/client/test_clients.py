@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import orjson
 import pytest
@@ -206,8 +207,9 @@ def test_a_response_that_is_not_the_servers_is_an_error(gateway: FaultyGateway) 
 
 
 def test_an_error_without_a_response_has_no_status(gateway: FaultyGateway) -> None:
-    with Client(gateway.url, timeout=0.3) as client:
+    with Client(gateway.url) as client:
         client.info()
+        client._http.timeout = httpx.Timeout(0.3)
         gateway.faults = [1.0]
         with pytest.raises(RequestFailed) as raised:
             client.embed(TEXTS)

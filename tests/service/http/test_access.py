@@ -197,7 +197,7 @@ def test_a_server_with_a_key_accepts_any_host_and_origin(server_with_key: HttpSe
     assert server_with_key.client.post("/embed", json=BODY, headers=headers).status_code == 200
     assert (
         httpx.get(
-            f"{server_with_key.url}/docs", headers={"origin": server_with_key.url}
+            f"{server_with_key.url}/docs", headers={"origin": server_with_key.url}, timeout=120
         ).status_code
         == 200
     )

@@ -355,7 +355,7 @@ def test_a_draining_server_is_not_ready_but_answers_requests(
         while server.client.get("/ready").status_code == 200:
             time.sleep(0.01)
         if time.monotonic() - stopped_at < 1:  # else the machine is too slow to test the drain
-            with httpx.Client(base_url=server.url) as new:
+            with httpx.Client(base_url=server.url, timeout=120) as new:
                 for client in (server.client, new):
                     assert error(client.get("/ready"), 503)["code"] == "shutting_down"
                     assert client.post("/embed", json={"inputs": "a"}).status_code == 200

@@ -50,7 +50,7 @@ def workers(server: Server) -> list[psutil.Process]:
 
 def processes_answering(server: Server) -> set[int]:
     """The ids of the processes that accept connections, if all of them are ready."""
-    clients = [httpx.Client(base_url=server.url) for _ in range(40)]
+    clients = [httpx.Client(base_url=server.url, timeout=120) for _ in range(40)]
     try:
         if any(client.get("/ready").status_code != 200 for client in clients):
             return set()
@@ -68,7 +68,7 @@ def embed(server: Server, text: str) -> httpx.Response:
 
 
 def metric(server: Server, name: str) -> float:
-    text = httpx.get(f"{server.url}/metrics").text
+    text = httpx.get(f"{server.url}/metrics", timeout=120).text
     match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
     assert match
     return float(match.group(1))
@@ -102,7 +102,9 @@ def test_all_processes_report_the_same_start_time_even_after_a_restart(server: S
     worker, _ = workers(server)
     worker.kill()
     server.wait_until(lambda: len(processes_answering(server) - {worker.pid}) == WORKERS)
-    models = [httpx.get(f"{server.url}/v1/models").json()["data"][0] for _ in range(30)]
+    models = [
+        httpx.get(f"{server.url}/v1/models", timeout=120).json()["data"][0] for _ in range(30)
+    ]
     assert len({model["created"] for model in models}) == 1
 
 
@@ -228,8 +230,8 @@ def test_every_process_checks_the_key_and_no_command_line_shows_it(
         key = {"authorization": "Bearer a secret"}
         for _ in range(20):
             body, url = {"inputs": "a"}, f"{server.url}/embed"
-            assert httpx.post(url, json=body, headers=key).status_code in (200, 503)
-            assert error(httpx.post(url, json=body), 401)
+            assert httpx.post(url, json=body, headers=key, timeout=120).status_code in (200, 503)
+            assert error(httpx.post(url, json=body, timeout=120), 401)
         for process in psutil.Process(server.process.pid).children(recursive=True):
             assert "secret" not in " ".join(process.cmdline())
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
+from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters, counters_file
 from embedwell.errors import Overloaded, TooLarge
 from embedwell.limits.admission import Admission, check_unread
 
@@ -98,6 +98,8 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
             Overloaded, match=r"wait 4\.0 s for the engine, but the limit is 3\.0 s"
         ):
             admission.check(500, spent=2)
+        with pytest.raises(Overloaded, match=r"but the limit is 0\.0 s"):
+            admission.check(500, spent=20)
     admission.check(1500)
 
 
@@ -238,3 +240,9 @@ def test_several_models_refuse_unread_only_together() -> None:
         with free.admit(300, body_bytes=1500):
             assert refuses_unread(busy, free, body_bytes=1500)
     assert not refuses_unread(body_bytes=1500), "no model refuses unread"
+
+
+def test_the_time_of_the_last_use_is_recorded() -> None:
+    counters = SharedCounters.private()
+    with Admission(1.0, lambda: 100.0, counters).admit(1):
+        assert counters.row[CounterSlot.LAST_USED] > 0

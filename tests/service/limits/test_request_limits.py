@@ -97,15 +97,17 @@ def test_without_the_key_only_health_checks_are_answered(
     headers = None if key is None else authorization(key)
     without_root_path = strict_server.url.removesuffix("/models/mini")
     for path in ("/info", "/v1/models", "/nothing"):
-        response = httpx.get(without_root_path + path, headers=headers)
+        response = httpx.get(without_root_path + path, headers=headers, timeout=120)
         assert error(response, 401)["code"] == "invalid_api_key"
         assert response.headers["www-authenticate"] == "Bearer"
-    assert error(httpx.post(f"{without_root_path}/", json={"inputs": "a"}, headers=headers), 401)
+    assert error(
+        httpx.post(f"{without_root_path}/", json={"inputs": "a"}, headers=headers, timeout=120), 401
+    )
     health = ("/", "/ping", "/live", "/ready", "/health")
     for path in (*health, "/metrics", "/docs", "/openapi.json"):
         assert (
-            httpx.get(without_root_path + path).status_code
-            == httpx.get(strict_server.url + path).status_code
+            httpx.get(without_root_path + path, timeout=120).status_code
+            == httpx.get(strict_server.url + path, timeout=120).status_code
             == 200
         )
 
@@ -177,6 +179,11 @@ def test_the_limit_is_accepted_and_one_more_is_refused(name: str, limit: int) ->
 def test_characters_in_a_string_do_not_count(quoted: str) -> None:
     text = f"{quoted}{{[:,{quoted}" * 1_000_001
     check_parts(json.dumps({"inputs": [text, quoted]}).encode())
+
+
+def test_the_limit_is_accepted_beside_characters_in_a_string() -> None:
+    fields = {str(number): 1 for number in range(9_999)}
+    check_parts(json.dumps({**fields, "": ":"}).encode())
 
 
 @pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\'])

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from embedwell.errors import BadRequest, Overloaded, TimedOut
-from embedwell.limits.work_queue import FEW_OPERATIONS, WorkQueue, run_in_thread
+from embedwell.limits.work_queue import (
+    FEW_OPERATIONS,
+    WorkQueue,
+    access_files_in_thread,
+    run_in_thread,
+)
 from embedwell_models.tokenizer.steps import Steps
 from tests.service.pipelines import comparisons
 
@@ -170,6 +175,20 @@ def test_a_large_request_that_would_wait_too_long_is_refused(
     asyncio.run(run())
 
 
+def test_the_first_rate_is_taken_whole_and_later_ones_move_the_average() -> None:
+    queue = WorkQueue(timeout=120, max_wait=120)
+    queue._update_rate(1000.0)
+    assert queue._rate == 1000.0
+    queue._update_rate(2000.0)
+    assert queue._rate == pytest.approx(1200.0)
+
+
+def test_the_rate_is_that_of_all_threads() -> None:
+    queue = WorkQueue(timeout=120, max_wait=120, threads=1000)
+    asyncio.run(queue.run(slow(), 100_000))
+    assert queue._rate > 100_000 / 0.05, "a single thread takes 0.05 s or more"
+
+
 def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
     def wrong() -> Steps[str]:
         yield
@@ -274,5 +293,27 @@ def test_work_that_would_wait_too_long_is_refused_and_few_operations_are_not() -
         done.set()
         assert await first
         assert await queue.run(current_thread(), 10**10)
+
+    asyncio.run(run())
+
+
+def test_a_cancellation_waits_for_the_thread_that_accesses_files() -> None:
+    started, end, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        assert end.wait(120)
+        done.set()
+
+    async def run() -> None:
+        task = asyncio.create_task(access_files_in_thread(work))
+        assert await asyncio.to_thread(started.wait, 120)
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not task.done()
+        end.set()
+        await asyncio.wait([task])
+        assert task.cancelled() and done.is_set()
 
     asyncio.run(run())

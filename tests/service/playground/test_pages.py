@@ -59,7 +59,7 @@ def test_the_root_is_a_health_check_for_other_clients(server: Server, accept: st
     "path", ["nothing.js", "..%2fpages.py", "%2e%2e/pages.py", "vendor", "", "/etc/passwd"]
 )
 def test_nothing_but_the_files_is_served(server: Server, path: str) -> None:
-    response = httpx.get(f"{server.url}/playground/{path}")
+    response = httpx.get(f"{server.url}/playground/{path}", timeout=120)
     assert response.status_code in (307, 404)
     assert "Path" not in response.text
 

@@ -246,7 +246,7 @@ def test_the_docs_page_loads_nothing_from_other_hosts(server: Server) -> None:
 
 @pytest.mark.parametrize("path", ["/live", "/embed"])
 def test_a_connection_is_kept_after_an_error(server: Server, path: str) -> None:
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=120) as client:
         for _ in range(3):
             client.post(path, content=b"{")
         assert client.get("/live").status_code == 200

@@ -58,7 +58,8 @@ class Engine:
             rows = np.concatenate(job.texts_ids)[:, None].astype(np.float32)
             return Result(rows, 5, 10, 1.0, row_counts=[*map(len, job.texts_ids)])
         vectors = np.array([[row[0]] for row in job.texts_ids], dtype=np.float32)
-        return Result(vectors, queue_us=5, compute_us=10, rate=1.0)
+        rate = float(len(self.submitted))
+        return Result(vectors, queue_us=5, compute_us=10, rate=rate)
 
     async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
         self.waits.append(max_downtime)
@@ -103,6 +104,7 @@ def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> No
     result = run(replay(engine).submit(job([1], [2], [3], prompt_token_counts=[1, 0, 0]), 60))
     assert result.vectors.tolist() == [[1], [2], [3]]
     assert (result.queue_us, result.compute_us) == (5, 30)
+    assert result.rate == len(engine.submitted), "that of the last text"
     assert [fields(sent) for sent in engine.submitted[1:]] == [
         ([1], [1], True),
         ([2], [0], True),

@@ -114,3 +114,10 @@ def test_the_time_of_an_engine_that_sleeps_or_is_stopped_counts() -> None:
     EngineProgress(counters, pid=17)
     liveness = Liveness(counters, FakeEngine(0.0, *[None] * 12))
     assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
+
+
+def test_the_time_of_several_threads_counts_once() -> None:
+    counters = SharedCounters.private()
+    EngineProgress(counters, pid=17)
+    liveness = Liveness(counters, FakeEngine(*(8.0 * number for number in range(12))))
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2

@@ -47,6 +47,10 @@ def test_half_of_a_batch_is_for_the_oldest_jobs_and_half_for_those_due_first() -
     assert jobs(scheduler.take_batch(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
 
 
+def test_the_larger_half_of_an_odd_batch_is_for_the_oldest_job() -> None:
+    assert jobs(fill(([1] * 9, 2), ([1] * 9, 1)).take_batch(3)) == [0, 0, 1]
+
+
 def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
     scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
     assert jobs(scheduler.take_batch(80)) == [0, 0, 0, 0, 2]

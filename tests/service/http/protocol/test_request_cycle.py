@@ -334,3 +334,5 @@ def test_a_response_in_one_message_takes_one_write() -> None:
     asyncio.run(cycle.run(Script(LENGTH, HELLO)))
     head = b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 5\r\n\r\n"
     assert recorder.written == [head + b"hello", b"end"]
+    cycle.add_body(b"late")
+    assert not cycle.body, "the rest of a body is not stored after the response"

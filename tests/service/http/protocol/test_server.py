@@ -4,8 +4,9 @@ import asyncio
 import logging
 
 import pytest
+import uvicorn
 
-from embedwell.http.protocol.server import vital
+from embedwell.http.protocol.server import Server, vital
 
 
 def test_a_failed_vital_task_is_reported_and_logged(
@@ -29,4 +30,15 @@ def test_a_cancelled_vital_task_is_not_reported() -> None:
         assert working.cancelled() and not failed.is_set()
 
     failed = asyncio.Event()
+    asyncio.run(run())
+
+
+def test_a_server_stops_after_the_delay_or_at_the_second_signal() -> None:
+    async def run() -> None:
+        server = Server(uvicorn.Config("any"), drain_delay=1000)
+        server.stop()
+        assert server.stopping and not server._uvicorn.should_exit
+        server.stop()
+        assert server._uvicorn.should_exit
+
     asyncio.run(run())

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from embedwell.http.http_limits import Timeouts
 from embedwell.http.protocol.transport import (
+    HalfClosed,
     UnreadResponse,
     has_end_of_input,
     seconds_unread,
@@ -122,6 +123,35 @@ def test_bytes_that_are_read_from_the_buffer_of_the_kernel_restart_the_timeout()
             unread.expire()
             assert not transport.is_closing()
             unread.expire()
+            assert transport.is_closing()
+
+    asyncio.run(run())
+
+
+def test_a_half_closed_connection_drops_bytes_up_to_a_limit() -> None:
+    async def run() -> None:
+        client, server = tcp_pair()
+        async with accepted(client, server) as transport:
+            half_closed = HalfClosed(transport, Timeouts(1000))
+            half_closed.drop(bytes(64 << 20))
+            assert not transport.is_closing()
+            half_closed.drop(b"a")
+            assert transport.is_closing()
+
+    asyncio.run(run())
+
+
+def test_a_half_closed_connection_waits_for_the_reader_of_its_response() -> None:
+    async def run() -> None:
+        client, server = tcp_pair()
+        async with accepted(client, server) as transport:
+            transport.write(bytes(20_000_000))
+            half_closed = HalfClosed(transport, Timeouts(1000))
+            half_closed.expire()
+            assert not transport.is_closing()
+            while transport.get_write_buffer_size():
+                await asyncio.get_running_loop().run_in_executor(None, client.recv, 1 << 20)
+            half_closed.expire()
             assert transport.is_closing()
 
     asyncio.run(run())
