@@ -153,7 +153,7 @@ class ShellServer(Server):
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, timeout=120)
         headers = {"authorization": "Bearer secret"}
-        with httpx.Client(base_url=self.url, headers=headers) as client:
+        with httpx.Client(base_url=self.url, headers=headers, timeout=120) as client:
             wait_ready(client, self.process, self._log)
         return self
 

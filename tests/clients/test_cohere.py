@@ -313,7 +313,7 @@ def test_tokens_are_those_of_the_model(server: Server, embedder: Embedder) -> No
 def test_the_key_can_be_checked(strict_server: Server) -> None:
     def check(key: str) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"}
-        return httpx.post(f"{strict_server.url}/v1/check-api-key", headers=headers)
+        return httpx.post(f"{strict_server.url}/v1/check-api-key", headers=headers, timeout=120)
 
     assert check("secret").json() == {"valid": True}
     assert check("wrong").status_code == 401

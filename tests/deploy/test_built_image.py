@@ -83,7 +83,7 @@ def test_the_server_gives_the_vector_of_the_readme(server: Running) -> None:
     vector = embed(server.url, authorization="Bearer secret")
     assert len(vector) == 384
     assert vector[: len(expected)] == pytest.approx(expected, abs=1e-3)  # rounded
-    assert httpx.post(f"{server.url}/embed", json={"inputs": "x"}).status_code == 401
+    assert httpx.post(f"{server.url}/embed", json={"inputs": "x"}, timeout=120).status_code == 401
 
 
 def test_the_server_is_a_user_without_rights_and_changes_no_file(server: Running) -> None:
@@ -129,7 +129,7 @@ def test_a_derived_image_serves_a_model_of_its_own(podman: Podman, tmp_path: Pat
         server = Running(podman, name, port)
         body = {"inputs": ["Hello, world"]}
         assert len(httpx.post(f"{server.url}/invocations", json=body, timeout=60).json()[0]) == 384
-        assert httpx.get(f"{server.url}/ping").status_code == 200
+        assert httpx.get(f"{server.url}/ping", timeout=120).status_code == 200
         assert server.run("id", "-u").strip() == "0"
     podman("rmi", "embedwell-derived")
 
@@ -161,7 +161,9 @@ def test_the_container_of_a_manifest_becomes_ready_and_live(podman: Podman, sour
     with podman.container(f"docker run {' '.join(words)}") as name:
         url = Running(podman, name, port).url
         for probe in ("readinessProbe", "livenessProbe"):
-            assert httpx.get(url + container[probe]["httpGet"]["path"]).status_code == 200
+            assert (
+                httpx.get(url + container[probe]["httpGet"]["path"], timeout=120).status_code == 200
+            )
 
 
 @pytest.mark.needs("podman_compose")

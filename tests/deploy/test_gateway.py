@@ -40,7 +40,7 @@ def test_a_request_id_is_passed_on_or_generated(gateway: Gateway) -> None:
 def test_a_too_large_body_is_refused_with_a_json_error(
     gateway: Gateway,
 ) -> None:
-    response = httpx.post(f"{gateway.url}/embed", content=b"x" * (8 * 2**20 + 1))
+    response = httpx.post(f"{gateway.url}/embed", content=b"x" * (8 * 2**20 + 1), timeout=120)
     error = error_of(response)
     assert response.status_code == 413 and error["code"] == "body_too_large"
     assert error["request_id"] and error["message"]
@@ -58,8 +58,8 @@ def test_headers_are_passed_on_up_to_the_servers_limit(
 
 
 def test_metrics_are_not_reachable_through_the_gateway(gateway: Gateway, server: Server) -> None:
-    assert httpx.get(f"{server.url}/metrics").status_code == 200
-    response = httpx.get(f"{gateway.url}/metrics")
+    assert httpx.get(f"{server.url}/metrics", timeout=120).status_code == 200
+    response = httpx.get(f"{gateway.url}/metrics", timeout=120)
     assert response.status_code == 404 and error_of(response)["code"] == "not_found"
 
 

@@ -43,14 +43,21 @@ def test_keys_ids_and_responses_are_passed_on(gateway: Proxy, protected: HttpSer
     response = httpx.post(f"{gateway.url}/embed", json=body, headers=headers, timeout=60)
     assert response.content == protected.post("/embed", body, **KEY).content
     assert response.headers["x-request-id"] == "mine" and int(response.headers["x-tokens"]) > 0
-    without_key = httpx.post(f"{gateway.url}/embed", json=body)
+    without_key = httpx.post(f"{gateway.url}/embed", json=body, timeout=120)
     assert without_key.status_code == 401 and error_of(without_key)["code"] == "invalid_api_key"
 
 
 def test_a_too_large_body_is_refused_in_json(gateway: Proxy) -> None:
-    response = httpx.post(f"{gateway.url}/embed", content=b"x" * (8 * 2**20 + 1), headers=KEY)
+    response = httpx.post(
+        f"{gateway.url}/embed", content=b"x" * (8 * 2**20 + 1), headers=KEY, timeout=120
+    )
     assert response.status_code == 413 and error_of(response)["code"] == "body_too_large"
-    assert httpx.post(f"{gateway.url}/embed", json={"inputs": "a"}, headers=KEY).status_code == 200
+    assert (
+        httpx.post(
+            f"{gateway.url}/embed", json={"inputs": "a"}, headers=KEY, timeout=120
+        ).status_code
+        == 200
+    )
 
 
 def test_a_body_as_large_as_the_server_takes_passes(gateway: Proxy) -> None:
@@ -61,7 +68,7 @@ def test_a_body_as_large_as_the_server_takes_passes(gateway: Proxy) -> None:
 
 def test_metrics_are_not_reachable(gateway: Proxy, protected: HttpServer) -> None:
     assert protected.client.get("/metrics").status_code == 200
-    response = httpx.get(f"{gateway.url}/metrics")
+    response = httpx.get(f"{gateway.url}/metrics", timeout=120)
     assert response.status_code == 404 and error_of(response)["code"] == "not_found"
 
 
@@ -124,5 +131,7 @@ def test_a_client_whose_body_is_refused_takes_no_server_away(gateway: Proxy, chu
         ):
             client.sendall(HEAD + chunk)
             client.recv(1000)
-        response = httpx.post(f"{gateway.url}/embed", json={"inputs": "a"}, headers=KEY)
+        response = httpx.post(
+            f"{gateway.url}/embed", json={"inputs": "a"}, headers=KEY, timeout=120
+        )
         assert response.status_code == 200
