@@ -15,6 +15,7 @@ from transformers import (
 
 from tests.models import kinds
 from tests.models.colmodernvbert import SIDE, TOKENS
+from tests.models.families.exact import exactly
 from tests.models.families.files import edit
 from tests.models.random_weights import randomize
 
@@ -37,11 +38,11 @@ class ColIdefics3(torch.nn.Module):
         self.model: Any = Idefics3Model(config)
         self.linear = torch.nn.Linear(config.text_config.hidden_size, 128)
 
-    @torch.inference_mode()
+    @exactly
     def vectors(self, inputs: Any) -> Any:
         """The vectors of one text or image: (tokens, 128)."""
         states = self.model(**inputs).last_hidden_state[0]
-        return torch.nn.functional.normalize(self.linear(states), dim=-1).numpy()
+        return torch.nn.functional.normalize(self.linear(states), dim=-1)
 
 
 def write_processor(folder: Path, max_length: int = 256) -> Any:

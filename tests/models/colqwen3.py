@@ -12,6 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from tests.models.families.checkpoint import relabel
+from tests.models.families.exact import exactly
 from tests.models.families.files import edit
 from tests.models.page_models import NAME, head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
@@ -114,12 +115,12 @@ class ColQwen3:
         text: str = tokenizer.apply_chat_template(messages, **options)
         return text
 
-    @torch.inference_mode()
-    def vectors(self, text: str, page: Any = None) -> Any:
-        """The vectors of a text or a page: (tokens, dim)."""
+    @exactly
+    def vectors(self, text: str, page: Any = None, width: int | None = None) -> Any:
+        """The vectors of a text or a page: (tokens, dim). width: by default that of the files."""
         size = dict(self.of.size)
         states = states_of_page(self._folder, self.model, text, page, size=size)
-        return projected(states, self.head, self.of.config.get("dims"))
+        return projected(states, self.head, width or self.of.config.get("dims"))
 
 
 def write_colqwen3(

@@ -21,6 +21,7 @@ from transformers import (
     SiglipModel,
 )
 
+from tests.models.families.exact import exactly
 from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -103,12 +104,10 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return file.getvalue()
 
 
-def features(model: Any, pixels: torch.Tensor) -> np.ndarray[Any, Any]:
+@exactly
+def features(model: Any, pixels: torch.Tensor) -> Any:
     """The vectors of images that transformers computes."""
-    with torch.inference_mode():
-        output = model.get_image_features(pixel_values=pixels)
-    vectors: np.ndarray[Any, Any] = output.pooler_output.numpy()
-    return vectors
+    return model.get_image_features(pixel_values=pixels).pooler_output
 
 
 def _write(folder: Path, model: Any) -> Any:

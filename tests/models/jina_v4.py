@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from embedwell_models.config.json_config import read_json
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import exactly
 from tests.models.families.files import change
 from tests.models.qwen2_vl import AREA, PROCESSOR, states_of_page, write_qwen2_vl
 from tests.models.qwen3_vl import save, tokenized
@@ -94,18 +94,25 @@ class JinaV4:
         every = [*self._model.model.parameters(), *self.head.parameters()]
         return sum(parameter.numel() for parameter in every)
 
-    @torch.inference_mode()
-    def vectors(self, task: str, text: str, image: Image.Image | None = None) -> tuple[Any, Any]:
-        """The vector of a text or an image, and those of its tokens: (D,), (T, WIDTH)."""
-        self._task = task
-        states = states_of_page(self._folder, self._model, text, image)
-        tokens = nn.functional.normalize(self.head(states), dim=-1)
+    @exactly
+    def vector(self, task: str, text: str, image: Image.Image | None = None) -> Any:
+        """The vector of a text or an image: (D,)."""
+        states = self._states(task, text, image)
         if image is not None:  # from <|vision_start|> to <|vision_end|>
             ids = tokenized(self._folder, text)
             first, last = (tokenized(self._folder, mark)[0] for mark in _ENDS)
             behind = len(ids) - 1 - ids.index(last)
             states = states[ids.index(first) : len(states) - behind]
-        return nn.functional.normalize(states.mean(dim=0), dim=0).numpy(), tokens.numpy()
+        return nn.functional.normalize(states.mean(dim=0), dim=0)
+
+    @exactly
+    def token_vectors(self, task: str, text: str, image: Image.Image | None = None) -> Any:
+        """The vectors of the tokens of a text or an image: (T, WIDTH)."""
+        return nn.functional.normalize(self.head(self._states(task, text, image)), dim=-1)
+
+    def _states(self, task: str, text: str, image: Image.Image | None) -> Tensor:
+        self._task = task
+        return states_of_page(self._folder, self._model, text, image)
 
 
 def write_jina_v4(folder: Path, **sizes: Any) -> JinaV4:
@@ -137,9 +144,3 @@ def merge(folder: Path, task: str) -> dict[str, Tensor]:
         for name, up in factors.items()
         if name.endswith(marked)
     }
-
-
-def assert_near(found: Floats, expected: Any) -> None:
-    """Check that two arrays differ by rounding only."""
-    assert found.shape == expected.shape
-    assert abs(found - expected).max() < 2e-4 * abs(expected).max()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaModel, SiglipVisionConfig, SiglipVisionModel
 
 from tests.models import kinds
+from tests.models.families.exact import exactly
 from tests.models.qwen3_vl import save
 from tests.models.random_weights import randomize
 
@@ -70,9 +71,15 @@ class NemotronVL(nn.Module):
         states: Tensor = output.last_hidden_state[0]
         return states
 
+    @exactly
     def vector(self, text: str, images: Sequence[Image.Image] = ()) -> Any:
         """The mean of the states, of unit length: (D,)."""
-        return nn.functional.normalize(self.states(text, images).mean(dim=0), dim=0).numpy()
+        return nn.functional.normalize(self.states(text, images).mean(dim=0), dim=0)
+
+    @exactly
+    def score(self, text: str, weights: Tensor) -> Any:
+        """The score of a text, by its weights (1, D): (1,)."""
+        return weights @ self.states(text).mean(dim=0)
 
     def pixels(self, image: Image.Image) -> Tensor:
         """The values of an image's tiles: (tiles, 3, side, side)."""
@@ -85,9 +92,9 @@ class NemotronVL(nn.Module):
         ]
         if self.processor["use_thumbnail"] and len(tiles) > 1:
             tiles.append(image.resize((SIDE, SIDE)))
-        values = torch.stack([torch.from_numpy(np.array(tile)) for tile in tiles])
-        scaled = values.permute(0, 3, 1, 2).float().div(255).sub(0.5).div(0.5)
-        return scaled.bfloat16().float()
+        values = np.stack([np.array(tile) for tile in tiles]).transpose(0, 3, 1, 2)
+        scaled = (values.astype(np.float32) / 255 - 0.5) / 0.5
+        return torch.from_numpy(scaled).bfloat16().float()
 
     def _grid(self, image: Image.Image) -> tuple[int, int]:
         most = self.processor["max_input_tiles"]

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
-from embedwell_models.vectors import Floats
-from tests.models.families.exact import Expected
+from tests.models.families.exact import exactly
 from tests.models.random_weights import randomize
 
 
@@ -34,21 +32,10 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
 
 
-@torch.inference_mode()
+@exactly
 def token_vectors(model: Any, inputs: Any) -> Any:
     """The vectors that transformers computes for one text or image: (tokens, dim)."""
-    return model(**inputs).embeddings[0].numpy()
-
-
-def assert_near(found: Floats, expected: Any, most: float = 2e-4) -> None:
-    """Assert that unit vectors are equal but for rounding, after random weights of 0.3.
-
-    expected: of float32, to `most`; or Expected.
-    """
-    if isinstance(expected, Expected):
-        expected, most = expected.values.numpy(), expected.tolerance
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < most
+    return model(**inputs).embeddings[0]
 
 
 def assert_same_alone(

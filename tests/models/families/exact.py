@@ -9,18 +9,26 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+P = ParamSpec("P")
 
 FLOOR = 2e-5  # of the largest value
 MULTIPLE = 8.0  # of the reference's own error
 
 
+_WIDER = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
 class _Float64(TorchFunctionMode):
-    """Compute in float64 where the code of a model asks for float32."""
+    """Compute in float64 from tensors in float32, and where code asks for float32."""
 
     def __torch_function__(
         self,
@@ -34,7 +42,11 @@ class _Float64(TorchFunctionMode):
 
 
 def _widened(value: Any) -> Any:
-    return torch.float64 if value is torch.float32 else value
+    if isinstance(value, Tensor):
+        return value.double() if value.dtype is torch.float32 else value
+    if isinstance(value, torch.dtype):
+        return _WIDER.get(value, value)
+    return type(value)(map(_widened, value)) if type(value) in (list, tuple) else value
 
 
 @dataclass(frozen=True)
@@ -53,12 +65,18 @@ class Expected:
 @contextmanager
 def in_float64(model: Any) -> Iterator[Any]:
     """Yield a copy of a torch model that computes in float64, also where it asks for float32."""
-    usual = torch.get_default_dtype()
     exact = copy.deepcopy(model).double()
+    with _float64():
+        yield exact
+
+
+@contextmanager
+def _float64() -> Iterator[None]:
+    usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with torch.inference_mode(), _Float64():
-            yield exact
+            yield
     finally:
         torch.set_default_dtype(usual)
 
@@ -77,3 +95,27 @@ def expected(model: Any, compute: Callable[[Any], Tensor]) -> Expected:
     """Compute a tensor by a model, in float64 and in float32."""
     [result] = expected_list(model, lambda either: [compute(either)])
     return result
+
+
+def exactly(compute: Callable[P, Any]) -> Callable[P, Expected]:
+    """Decorate a reference on torch, so that it computes in float64 and in float32.
+
+    Weights and inputs may be in float32: each operation widens them.
+    """
+
+    @wraps(compute)
+    def compute_both(*args: P.args, **kwargs: P.kwargs) -> Expected:
+        with _float64():
+            values = torch.as_tensor(compute(*args, **kwargs))
+        assert values.dtype is torch.float64, "a step of the reference rounds to float32"
+        with torch.inference_mode():
+            rounded = torch.as_tensor(compute(*args, **kwargs))
+        return Expected(values, float((values - rounded).abs().max()))
+
+    return compute_both
+
+
+def assert_near(found: NDArray[np.floating[Any]] | Tensor, expected: Expected) -> None:
+    """Assert that vectors are as close to exact values as the roundings of float32 allow."""
+    mine = torch.as_tensor(found).double()
+    torch.testing.assert_close(mine, expected.values, atol=expected.tolerance, rtol=0)

@@ -11,7 +11,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_nomic_multimodal
@@ -31,15 +31,11 @@ def load(folder: Path) -> Embedder:
     return Embedder.load(folder / "nomic", device="cpu", dtype="float32", cache=cache)
 
 
-def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Floats:
+@exactly
+def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vector of a text or a page, by the steps of the code: (D,)."""
     state = states_of_page(folder / "nomic", model, text, page)[-1]
-    vector: Floats = torch.nn.functional.normalize(state, dim=0).numpy()
-    return vector
-
-
-def assert_near(found: Floats, expected: Floats) -> None:
-    assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
+    return torch.nn.functional.normalize(state, dim=0)
 
 
 @both

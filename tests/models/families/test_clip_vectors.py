@@ -20,8 +20,8 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import SIZES, Case, configure, write
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -73,21 +73,18 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32", **options)
 
 
-def theirs(folder: Path) -> Any:
+def theirs(folder: Path) -> Expected:
     # One by one: padded with the token of id 0, as its tokenizer would not.
-    return SentenceTransformer(str(folder), device="cpu").encode(ODD, batch_size=1)
-
-
-def close(found: Floats, expected: Floats) -> None:
-    np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max(), rtol=0)
+    encode: Any = SentenceTransformer(str(folder), device="cpu").encode
+    return exactly(encode)(ODD, batch_size=1)
 
 
 @pytest.mark.parametrize("end", [LAST, 2], ids=["today", "of older files"])
 def test_a_model_with_images_gives_projected_features(end: int, tmp_path: Path) -> None:
     folder = whole(tmp_path, eos_token_id=end)
     ours, expected = load(folder), theirs(folder)
-    close(ours.embed(ODD), expected)
-    assert ours.dim == ModelDescription.read(folder).dim == expected.shape[1] == 24
+    assert_near(ours.embed(ODD), expected)
+    assert ours.dim == ModelDescription.read(folder).dim == expected.values.shape[1] == 24
     sentence = ours.sentence
     assert (sentence.pooling, sentence.pooling_source) == (("lasttoken",), "model")
 
@@ -101,7 +98,7 @@ def test_a_text_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
 def test_a_model_that_sentence_transformers_saved_gives_the_same(tmp_path: Path) -> None:
     model = SentenceTransformer(str(whole(tmp_path / "plain")), device="cpu")
     model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
-    close(load(tmp_path / "saved").embed(ODD), theirs(tmp_path / "plain"))
+    assert_near(load(tmp_path / "saved").embed(ODD), theirs(tmp_path / "plain"))
 
 
 def test_the_module_of_older_releases_gives_the_same_and_what_follows_is_applied(
@@ -110,16 +107,19 @@ def test_the_module_of_older_releases_gives_the_same_and_what_follows_is_applied
     whole(tmp_path / "0_CLIPModel")
     older = {"type": "sentence_transformers.models.CLIPModel", "path": "0_CLIPModel", "name": "0"}
     (tmp_path / "modules.json").write_text(json.dumps([older, NORMALIZE]))
-    close(load(tmp_path).embed(ODD), theirs(tmp_path))
+    assert_near(load(tmp_path).embed(ODD), theirs(tmp_path))
 
 
 def test_a_text_encoder_with_a_projection_gives_its_features(tmp_path: Path) -> None:
     model = of_texts(tmp_path, CLIPTextModelWithProjection)
     ours = load(tmp_path)
     rows = ours.tokenize(ODD)
-    with torch.inference_mode():
-        features = [model(input_ids=torch.tensor([row])).text_embeds[0] for row in rows]
-    close(ours.embed(ODD), torch.stack(features).numpy())
+
+    @exactly
+    def features() -> Any:
+        return torch.stack([model(input_ids=torch.tensor([row])).text_embeds[0] for row in rows])
+
+    assert_near(ours.embed(ODD), features())
 
 
 @pytest.mark.parametrize("model", [CLIPTextModel, CLIPTextModelWithProjection])
@@ -128,16 +128,16 @@ def test_a_text_encoder_gives_the_mean_where_modules_or_the_operator_say_so(
 ) -> None:
     of_texts(tmp_path, model)
     expected = theirs(tmp_path)  # which knows no text encoder with a projection
-    close(load(tmp_path, pooling="mean").embed(ODD), expected)
+    assert_near(load(tmp_path, pooling="mean").embed(ODD), expected)
     (tmp_path / "modules.json").write_text(json.dumps([TRANSFORMER, POOLING]))
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
-    close(load(tmp_path).embed(ODD), expected)
+    assert_near(load(tmp_path).embed(ODD), expected)
 
 
 def test_a_text_encoder_without_a_projection_gives_the_mean(tmp_path: Path) -> None:
     of_texts(tmp_path, CLIPTextModel)
-    close(load(tmp_path).embed(ODD), theirs(tmp_path))
+    assert_near(load(tmp_path).embed(ODD), theirs(tmp_path))
     assert ModelDescription.read(tmp_path).sentence.pooling_source == "assumed"
 
 

@@ -11,9 +11,10 @@ from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colidefics3 import write_colidefics3, write_config, write_processor
+from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
-from tests.models.page_models import assert_near, assert_same_alone, load
+from tests.models.page_models import assert_same_alone, load
 
 QUERIES = ["the license", "work of any kind, (not) for you", "ends. "]
 PICTURES = [picture(150, 61), picture(47, 64, 1), picture(301, 299, 2)]

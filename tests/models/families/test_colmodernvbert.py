@@ -13,11 +13,11 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colmodernvbert import write_colmodernvbert, write_processor
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import (
     assert_close_pages,
-    assert_near,
     assert_same_alone,
     edit_processor,
     load,

@@ -13,10 +13,9 @@ from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.pages import SquarePages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
-from tests.models import page_models
 from tests.models.colpali import OF_KERNELS, SIZES, write_colpali, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import (
@@ -33,10 +32,6 @@ PICTURES = [picture(150, 61), picture(21, 50, 1), picture(64, 64, 2), picture(1,
 PAGES = [encoded(each) for each in PICTURES]
 
 both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
-
-
-def assert_near(found: Floats, expected: Any) -> None:
-    page_models.assert_near(found, expected, 5e-4)
 
 
 def of_query(processor: Any, query: str) -> Any:

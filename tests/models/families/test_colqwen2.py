@@ -16,12 +16,12 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen2 import AREA, write_colqwen2, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.model_files.options import TRANSFORMER
 from tests.models.page_models import (
     assert_close_pages,
-    assert_near,
     assert_same_alone,
     edit_processor,
     load,
@@ -148,9 +148,9 @@ def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
     theirs.save(str(tmp_path / "theirs"))
     embedder = load(tmp_path / "theirs")
     for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
-        assert_near(vectors, np.asarray(theirs.encode_query(query)))
+        assert_near(vectors, exactly(theirs.encode_query)(query))
     for page, vectors in zip(PICTURES, embedder.embed_pages(PAGES), strict=True):
-        assert_near(vectors, np.asarray(theirs.encode_document(page)))
+        assert_near(vectors, exactly(theirs.encode_document)(page))
 
 
 def test_the_files_of_sentence_transformers_may_state_sizes(tmp_path: Path) -> None:

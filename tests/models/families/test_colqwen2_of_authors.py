@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
 from embedwell_models.embedder import Embedder
@@ -15,11 +14,11 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen2 import AREA
 from tests.models.families.checkpoint import relabel
+from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_processor
 from tests.models.page_models import (
-    assert_near,
     assert_same_alone,
     head_tensors,
     load,
@@ -61,7 +60,7 @@ def write_original(folder: Path, **sizes: Any) -> Any:
     return model
 
 
-@torch.inference_mode()
+@exactly
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, 128)."""
     return projected(states_of_page(folder, model, text, page), _HEAD)

@@ -19,12 +19,12 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter
 from tests.models.page_models import (
     assert_close_pages,
-    assert_near,
     assert_same_alone,
     edit_processor,
     load,
@@ -85,8 +85,7 @@ def test_the_first_numbers_of_a_vector_are_kept(tmp_path: Path) -> None:
     model = write_colqwen3(tmp_path, "ops")
     edit(tmp_path, dims=24)
     embedder = load(tmp_path)
-    expected = model.vectors(model.page(), PICTURES[0])[:, :24]
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    expected = model.vectors(model.page(), PICTURES[0], width=24)
     assert_near(embedder.embed_pages(PAGES[:1])[0], expected)
     description = ModelDescription.read(tmp_path)
     assert description.dim == description.token_dim == 24

@@ -16,12 +16,11 @@ from embedwell_models.model_description import ModelDescription
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, relabel, write
 from tests.models.families.compiled import skip_without_kernels
-from tests.models.families.exact import Expected, expected
+from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import (
     assert_close_pages,
-    assert_near,
     assert_same_alone,
     head_tensors,
     load,
@@ -79,14 +78,10 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
     return model
 
 
-def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Expected:
+@exactly
+def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, WIDTH)."""
-
-    def compute(parts: Any) -> torch.Tensor:
-        body, head = parts
-        return torch.from_numpy(projected(states_of_page(folder, body, text, page), head))
-
-    return expected(torch.nn.ModuleList([model, _HEAD]), compute)
+    return projected(states_of_page(folder, model, text, page), _HEAD)
 
 
 @both

@@ -1,11 +1,13 @@
 """Tests of the exact values that the tests of families compare with."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from tests.models.families.checkpoint import assert_close
-from tests.models.families.exact import FLOOR, Expected, expected
+from tests.models.families.exact import FLOOR, Expected, assert_near, exactly, expected
 
 
 class Norm(torch.nn.Linear):
@@ -35,3 +37,29 @@ def test_a_difference_may_be_a_multiple_of_the_error_of_the_reference() -> None:
     for exact, difference in ((shaky, 1e-2), (Expected(values, 1e-9), 1e-4)):
         with pytest.raises(AssertionError):
             assert_close(values.float() + difference, exact)
+
+
+def test_a_decorated_reference_computes_from_weights_and_inputs_in_float32() -> None:
+    layer, values = Norm(3, 4), torch.randn(2, 3)
+
+    @exactly
+    def reference(scale: float) -> Any:
+        both = torch.cat([layer(values), values @ layer.weight.T])
+        return (scale * both).numpy()
+
+    exact = reference(2.0)
+    alone = expected(layer, lambda either: either(values)).values
+    torch.testing.assert_close(exact.values[:2], 2 * alone, rtol=1e-12, atol=1e-12)
+    assert 0 < exact.error < 1e-5
+    assert_near(exact.values.float(), exact)
+    with pytest.raises(AssertionError):
+        assert_near(exact.values.float() + 1e-3, exact)
+
+
+def test_a_reference_that_rounds_is_refused() -> None:
+    @exactly
+    def reference() -> Any:
+        return torch.ones(2).numpy().astype("float32")
+
+    with pytest.raises(AssertionError, match="rounds to float32"):
+        reference()

@@ -16,9 +16,10 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.multi_vector import TextRole
+from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
-from tests.models.jina_v4 import PAGE, TASKS, WIDTH, assert_near, merge, write_jina_v4
+from tests.models.jina_v4 import PAGE, TASKS, WIDTH, merge, write_jina_v4
 from tests.models.qwen2_vl import OF_KERNELS
 from tests.models.qwen3_vl import save
 
@@ -41,17 +42,16 @@ def test_vectors_are_those_of_the_code(task: str, sizes: dict[str, Any], tmp_pat
     passage = "Query" if task == "text-matching" else "Passage"
     for name, prefix in {"query": "Query", "passage": passage, "document": passage}.items():
         for text, vector in zip(TEXTS, embedder.embed(TEXTS, prompt_name=name), strict=True):
-            assert_near(vector, reference.vectors(task, f"{prefix}: {text}")[0])
+            assert_near(vector, reference.vector(task, f"{prefix}: {text}"))
     roles: dict[TextRole, str] = {"query": "Query", "document": passage}
     for role, prefix in roles.items():
         for text, found in zip(TEXTS, embedder.embed_tokens(TEXTS, role), strict=True):
-            assert_near(found, reference.vectors(task, f"{prefix}: {text}")[1])
+            assert_near(found, reference.token_vectors(task, f"{prefix}: {text}"))
     assert np.array_equal(embedder.embed(TEXTS), embedder.embed(TEXTS, prompt_name="query"))
     of_images, of_tokens = embedder.embed_images(IMAGES), embedder.embed_pages(IMAGES)
     for image, vector, found in zip(PICTURES, of_images, of_tokens, strict=True):
-        expected = reference.vectors(task, PAGE, image)
-        assert_near(vector, expected[0])
-        assert_near(found, expected[1])
+        assert_near(vector, reference.vector(task, PAGE, image))
+        assert_near(found, reference.token_vectors(task, PAGE, image))
 
 
 def test_the_tasks_have_different_vectors(tmp_path: Path) -> None:

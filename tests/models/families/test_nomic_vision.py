@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from transformers import CLIPImageProcessorPil
 
 from embedwell_models import families
@@ -16,7 +15,7 @@ from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import TorchEncoder
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import assert_near, exactly
 from tests.models.families.nomic_vision import (
     PUBLISHED,
     SQUARE,
@@ -45,22 +44,18 @@ def load(folder: Path, isa: str = "auto", dtype: str = "float32") -> Embedder:
     )
 
 
-def expected_vectors(reference: Reference) -> Floats:
+@exactly
+def expected_vectors(reference: Reference) -> Any:
     processor: Any = CLIPImageProcessorPil(size=SQUARE, crop_size=SQUARE)
-    with torch.inference_mode():
-        vectors: Floats = reference(processor(IMAGES, return_tensors="pt")["pixel_values"]).numpy()
-    return vectors
-
-
-def assert_close(found: Floats, expected: Floats, tolerance: float = 1e-4) -> None:
-    np.testing.assert_allclose(found, expected, atol=tolerance * abs(expected).max(), rtol=0)
+    return reference(processor(IMAGES, return_tensors="pt")["pixel_values"])
 
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_images_have_the_published_vectors(isa: str, tmp_path: Path) -> None:
     expected = expected_vectors(write_nomic_vision(tmp_path / "images"))
-    assert abs(expected[0] - expected[1]).max() > 0.1 * abs(expected).max()
-    assert_close(load(tmp_path, isa).embed_images(FILES), expected)
+    first, second = expected.values[:2]
+    assert abs(first - second).max() > 0.1 * abs(expected.values).max()
+    assert_near(load(tmp_path, isa).embed_images(FILES), expected)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +64,7 @@ def test_images_have_the_published_vectors(isa: str, tmp_path: Path) -> None:
 def test_every_option_has_the_published_vectors(options: Any, tmp_path: Path) -> None:
     expected = expected_vectors(write_nomic_vision(tmp_path / "images", **options))
     for isa in ("auto", "none"):
-        assert_close(load(tmp_path, isa).embed_images(FILES), expected)
+        assert_near(load(tmp_path, isa).embed_images(FILES), expected)
 
 
 def test_the_kernels_compute_images_where_they_can(tmp_path: Path) -> None:

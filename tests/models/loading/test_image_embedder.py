@@ -19,7 +19,7 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import (
     SIDE,
     encoded,
@@ -48,20 +48,17 @@ def load(folder: Path, isa: str = "auto", dtype: str = "float32") -> Embedder:
     return Embedder.load(folder, device="cpu", dtype=dtype, isa=isa)
 
 
-def theirs(write: Any, model: Any) -> Floats:
+def theirs(write: Any, model: Any) -> Expected:
     return features(model, PROCESSORS[write](IMAGES, return_tensors="pt")["pixel_values"])
-
-
-def assert_close(found: Floats, expected: Floats, tolerance: float = 1e-4) -> None:
-    np.testing.assert_allclose(found, expected, atol=tolerance * abs(expected).max(), rtol=0)
 
 
 @pytest.mark.parametrize("isa", ISAS)
 @writers
 def test_images_have_the_vectors_of_transformers(write: Any, isa: str, tmp_path: Path) -> None:
     expected = theirs(write, write(tmp_path))
-    assert abs(expected[0] - expected[1]).max() > 0.1 * abs(expected).max()
-    assert_close(load(tmp_path, isa).embed_images(FILES), expected)
+    first, second = expected.values[:2]
+    assert abs(first - second).max() > 0.1 * abs(expected.values).max()
+    assert_near(load(tmp_path, isa).embed_images(FILES), expected)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_every_option_has_the_vectors_of_transformers(
 ) -> None:
     text = {"hidden_size": 48} if "hidden_size" in options else {}
     expected = theirs(write, write(tmp_path, text=text, **options))
-    assert_close(load(tmp_path).embed_images(FILES), expected)
+    assert_near(load(tmp_path).embed_images(FILES), expected)
 
 
 @writers
@@ -98,10 +95,10 @@ def test_the_kernels_compute_images_where_they_can(write: Any, tmp_path: Path) -
 def test_images_have_the_vectors_of_sentence_transformers(write: Any, tmp_path: Path) -> None:
     write(tmp_path / "plain")
     model: Any = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
-    expected = model.encode(IMAGES)
+    expected = exactly(model.encode)(IMAGES)
     model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
     for name in ("plain", "saved"):
-        assert_close(load(tmp_path / name).embed_images(FILES), expected)
+        assert_near(load(tmp_path / name).embed_images(FILES), expected)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -133,25 +130,26 @@ def test_an_image_in_a_lower_precision_is_close(write: Any, tmp_path: Path) -> N
 def test_texts_of_metaclip2_end_with_its_end_token(end: int, tmp_path: Path) -> None:
     model = write_metaclip2(tmp_path, text={"eos_token_id": end})
     ours = load(tmp_path)
-    with torch.inference_mode():
-        rows = [torch.tensor([row]) for row in ours.tokenize(TEXTS)]
-        found = [model.get_text_features(input_ids=row).pooler_output for row in rows]
-    assert_close(ours.embed(TEXTS), torch.cat(found).numpy())
+    rows = [torch.tensor([row]) for row in ours.tokenize(TEXTS)]
+
+    @exactly
+    def expected() -> Any:
+        return torch.cat([model.get_text_features(input_ids=row).pooler_output for row in rows])
+
+    assert_near(ours.embed(TEXTS), expected())
 
 
-def siglip_texts(model: Any, ours: Embedder, length: int = 64) -> Floats:
+@exactly
+def siglip_texts(model: Any, ours: Embedder, length: int = 64) -> Any:
     """The vectors of texts, padded as the model was trained."""
     rows = [row + [0] * (length - len(row)) for row in ours.tokenize(TEXTS)]
-    with torch.inference_mode():
-        output = model.get_text_features(input_ids=torch.tensor(rows))
-    vectors: Floats = output.pooler_output.numpy()
-    return vectors
+    return model.get_text_features(input_ids=torch.tensor(rows)).pooler_output
 
 
 def test_texts_of_siglip_are_padded_as_in_training(tmp_path: Path) -> None:
     model = write_siglip(tmp_path)
     ours = load(tmp_path)
-    assert_close(ours.embed(TEXTS), siglip_texts(model, ours))
+    assert_near(ours.embed(TEXTS), siglip_texts(model, ours))
     alone = [ours.embed([text])[0].tobytes() for text in TEXTS]
     assert [row.tobytes() for row in ours.embed(TEXTS)] == alone
 
@@ -161,10 +159,9 @@ def test_the_states_of_a_padded_text_are_those_of_its_own_tokens(tmp_path: Path)
     ours = load(tmp_path)
     row = ours.tokenize(["the license"])[0]
     ids = torch.tensor([row + [0] * (64 - len(row))])
-    with torch.inference_mode():
-        expected = model.text_model(input_ids=ids).last_hidden_state[0, : len(row)].numpy()
     (states,) = ours.hidden([row])
-    assert_close(states, expected)
+    text_states = exactly(lambda: model.text_model(input_ids=ids).last_hidden_state[0, : len(row)])
+    assert_near(states, text_states())
 
 
 def test_a_padded_text_needs_a_padding_token(tmp_path: Path) -> None:

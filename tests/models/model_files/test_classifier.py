@@ -23,6 +23,7 @@ from tests.models.cross_encoder import (
     write_cross_encoder,
 )
 from tests.models.families.compiled import LEAST
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.tiny import VOCABULARY
 
 PAIRS = [
@@ -39,10 +40,10 @@ def load(folder: Path, dtype: str = "float32") -> Embedder:
     return Embedder.load(folder, device="cpu", dtype=dtype)
 
 
-def reference(folder: Path, **options: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+def reference(folder: Path, **options: Any) -> Expected:
     """Scores of PAIRS one by one, as sentence-transformers truncates and computes them."""
-    model = CrossEncoder(str(folder), device="cpu")
-    return np.asarray(model.predict(PAIRS, batch_size=1, **options))
+    predict: Any = CrossEncoder(str(folder), device="cpu").predict
+    return exactly(predict)(PAIRS, batch_size=1, **options)
 
 
 def edit(path: Path, **values: Any) -> None:
@@ -59,7 +60,7 @@ def test_logits_of_every_family_equal_those_of_sentence_transformers(
     expected = reference(folder, activation_fn=torch.nn.Identity())
     scores = load(folder).score(PAIRS)
     assert scores.shape == (len(PAIRS), 1)
-    np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5 * abs(expected).max())
+    assert_near(scores[:, 0], expected)
 
 
 @pytest.mark.parametrize("model_type", OPTIONS)
@@ -68,7 +69,7 @@ def test_a_head_without_options_has_those_of_its_class(model_type: str, tmp_path
     folder = without_options_of_heads(write_cross_encoder(tmp_path, model_type=model_type))
     expected = reference(folder, activation_fn=torch.nn.Identity())
     scores = load(folder).score(PAIRS)[:, 0]
-    np.testing.assert_allclose(scores, expected, atol=1e-5 * abs(expected).max())
+    assert_near(scores, expected)
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "mpt"])
@@ -79,7 +80,7 @@ def test_the_last_token_of_a_decoder_is_not_the_one_that_pads_texts(
     folder = write_cross_encoder(tmp_path, model_type=model_type, pad_token_id=end)
     expected = reference(folder, activation_fn=torch.nn.Identity())
     scores = load(folder).score(PAIRS)
-    np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5 * abs(expected).max())
+    assert_near(scores[:, 0], expected)
     assert np.array_equal(scores[:1], load(folder).score(PAIRS[:1]))
 
 
@@ -96,7 +97,7 @@ def test_the_options_of_modernberts_head_are_applied(
 ) -> None:
     folder = write_cross_encoder(tmp_path, labels=3, model_type="modernbert", **options)
     expected = reference(folder)
-    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(load(folder).score(PAIRS), expected)
 
 
 def test_a_model_that_sentence_transformers_saved_has_the_same_scores(tmp_path: Path) -> None:
@@ -114,9 +115,9 @@ def test_the_pooling_of_eurobert_is_that_of_its_config(
     folder = write_cross_encoder(tmp_path, 3, "eurobert", classifier_pooling=pooling)
     expected = reference(folder)
     edit(folder / "config.json", **{"classifier_pooling": None, key: pooling})
-    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(load(folder).score(PAIRS), expected)
     on_torch = Embedder.load(folder, device="cpu", dtype="float32", isa="none")
-    np.testing.assert_allclose(on_torch.score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(on_torch.score(PAIRS), expected)
 
 
 @pytest.mark.parametrize("hidden_act", ["relu", "gelu_new", "tanh"])
@@ -125,7 +126,7 @@ def test_the_activation_of_big_birds_head_is_that_of_its_layers(
 ) -> None:
     folder = write_cross_encoder(tmp_path, 3, "big_bird", hidden_act=hidden_act)
     expected = reference(folder)
-    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(load(folder).score(PAIRS), expected)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_the_pooling_and_activation_of_xlnet_are_those_of_its_summary(
 ) -> None:
     folder = write_cross_encoder(tmp_path, 3, "xlnet", **options)
     expected = reference(folder)
-    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(load(folder).score(PAIRS), expected)
 
 
 @pytest.mark.parametrize("model_type", ["funnel", "xlnet"])
@@ -164,9 +165,10 @@ def test_an_xlnet_reads_the_last_token_of_pairs_that_are_padded_on_the_left(
     scores = {piece: -float(index) for index, piece in enumerate(pieces)}
     XLNetTokenizer(vocab=[*scores.items()], model_max_length=64).save_pretrained(folder)
     model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
-    expected = np.asarray(model.predict(PAIRS, batch_size=len(PAIRS)))
+    predict: Any = model.predict
+    expected = exactly(predict)(PAIRS, batch_size=len(PAIRS))
     scored = load(folder).score(PAIRS)[:, 0]
-    np.testing.assert_allclose(scored, expected, atol=1e-5 * abs(expected).max())
+    assert_near(scored, expected)
 
 
 def test_an_xlnet_with_another_summary_is_refused(tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_an_xlnet_with_another_summary_is_refused(tmp_path: Path) -> None:
 def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path, 3, "mobilebert", classifier_activation=False)
     expected = reference(folder)
-    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    assert_near(load(folder).score(PAIRS), expected)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_the_second_text_is_in_the_second_segment_only_where_the_tokenizer_says_
     configure_tokenizer(folder, model_input_names=["input_ids", "attention_mask"])
     without, expected = load(folder).score(PAIRS), reference(folder, activation_fn=None)
     assert abs(with_segments - without).max() > 0.1
-    np.testing.assert_allclose(1 / (1 + np.exp(-without[:, 0])), expected, atol=1e-5)
+    assert_near(1 / (1 + np.exp(-without[:, 0])), expected)
 
 
 NAMES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
@@ -237,7 +239,7 @@ def test_the_post_processor_decides_the_segment_of_each_token_of_a_pair(
     configure_tokenizer(folder, **{"tokenizer_class": "PreTrainedTokenizerFast", **options})
     expected = reference(folder, activation_fn=torch.nn.Identity())
     scores = load(folder).score(PAIRS)
-    np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5 * abs(expected).max())
+    assert_near(scores[:, 0], expected)
 
 
 def test_a_segment_that_no_model_has_is_refused(tmp_path: Path) -> None:
