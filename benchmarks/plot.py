@@ -1,16 +1,14 @@
-"""Draw the README's two plots from a committed result: `python -m benchmarks.plot`."""
+"""Draw the README's two plots from a table of docs/benchmarks.md: `python -m benchmarks.plot`."""
 
-import json
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULT = Path(__file__).parent / "results" / "servers-2026-11-22.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
 IMAGES = ROOT / "docs" / "images"
-WORKLOAD = "short, 32 clients"
-OURS = "this, "
+_HEAD = "| server | short, 1 client | 8 clients | 32 clients |"
+_RATE, _LATENCY = 3, -1  # columns of the table
+_WHERE = "two cores of Zen 5, November 2026"
 
 _WIDTH, _ROW, _LEFT, _BAR = 760, 34, 290, 310  # pixels
 _STYLE = """
@@ -50,28 +48,26 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def plots(result: dict[str, Any]) -> dict[str, str]:
-    """Return file name -> SVG, with the medians of the rounds of one workload."""
-    throughput: list[Bar] = []
-    latency: list[Bar] = []
-    for server, workloads in result["servers"].items():
-        rounds = workloads[WORKLOAD]
-        name = server.replace(OURS, "embedwell, ")
-        rate = statistics.median(each["requests_per_second"] for each in rounds)
-        p50, p99 = (1e3 * statistics.median(each[key] for each in rounds) for key in ("p50", "p99"))
-        throughput.append((name, rate, f"{rate:,.0f}"))
-        latency.append((name, p50, f"{p50:,.0f} ms (p99 {p99:,.0f})"))
-    where = "32 clients, one short text each, 2 cores of a Xeon"
+def plots(page: str) -> dict[str, str]:
+    """Return file name -> SVG, of the table of servers on the page."""
+    table = page[page.index(_HEAD) :].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table]
+    throughput = [(row[0], _number(row[_RATE]), row[_RATE]) for row in rows]
+    latency = [(row[0], _number(row[_LATENCY]), row[_LATENCY]) for row in rows]
     return {
-        "throughput.svg": bars(f"Requests per second: {where}", throughput),
-        "latency.svg": bars(f"Median latency: {where}", latency),
+        "throughput.svg": bars(f"Short texts per second, 32 clients: {_WHERE}", throughput),
+        "latency.svg": bars(f"Median latency of a query beside heavy load: {_WHERE}", latency),
     }
+
+
+def _number(cell: str) -> float:
+    return float(cell.removesuffix(" ms").replace(",", ""))
 
 
 def main() -> None:
     """Write the plots."""
     IMAGES.mkdir(exist_ok=True)
-    for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
+    for name, text in plots(PAGE.read_text(encoding="utf-8")).items():
         (IMAGES / name).write_text(text, encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ PAGES = {  # by their files outside docs/
     "README.md": "quick-start.md",
     "deploy/README.md": "deployment.md",
     "benchmarks/README.md": "measuring.md",
+    "benchmarks/RESULTS.md": "results.md",
     "deploy/gpu/README.md": "measuring-gpu.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
