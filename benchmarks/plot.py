@@ -50,13 +50,13 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
 
 def plots(page: str) -> dict[str, str]:
     """Return file name -> SVG, of the table of servers on the page."""
-    table = page[page.index(_HEAD) :].split("\n\n")[0].splitlines()[2:]
+    table = page[page.index(_HEAD) :].split("\n\n", maxsplit=1)[0].splitlines()[2:]
     rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table]
     throughput = [(row[0], _number(row[_RATE]), row[_RATE]) for row in rows]
     latency = [(row[0], _number(row[_LATENCY]), row[_LATENCY]) for row in rows]
     return {
         "throughput.svg": bars(f"Short texts per second, 32 clients: {_WHERE}", throughput),
-        "latency.svg": bars(f"Median latency of a query beside heavy load: {_WHERE}", latency),
+        "latency.svg": bars(f"Median latency of a query during heavy load: {_WHERE}", latency),
     }
 
 

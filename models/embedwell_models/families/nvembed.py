@@ -64,7 +64,7 @@ FAMILIES = (
                 family="NV-Embed v1, v2",
                 models="NV-Embed-v2",
                 positions="rotary",
-                layers="as Mistral, bidirectional; then [latent attention](#nv-embed)",
+                layers="as Mistral, bidirectional; then latent attention",
             ),
         ),
     ),

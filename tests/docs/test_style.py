@@ -1,0 +1,34 @@
+"""The pages for users are short, introduce themselves, and are in plain English."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("docs/*.md"))]
+OLD_WORDS = re.compile(r"\bbeside\b|\bis no [a-z]+\b|\bthat is of\b", re.IGNORECASE)
+GENERATED = "settings.md"  # its words are those of the settings
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_no_row_of_a_table_is_too_long_to_read(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("|") and len(line) > 160] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_begins_with_a_sentence(page: Path) -> None:
+    title, _, text = page.read_text(encoding="utf-8").partition("\n\n")
+    assert title.startswith("# ") and not text.startswith(("|", "```", "!", "#"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_is_in_plain_english(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert page.name == GENERATED or OLD_WORDS.findall(text) == []
+
+
+def test_the_readme_is_an_introduction() -> None:
+    assert len(README.read_text(encoding="utf-8").split()) <= 800
