@@ -15,7 +15,7 @@ _SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a Wo
 # Plain integers index faster than an enum's members.
 _LAST_USED = int(CounterSlot.LAST_USED)
 _TIMEOUT_MARGIN = 1.5  # so that a request which may succeed is not refused for ever
-_READ_ANYWAY = 32  # one of so many requests that could be refused unread, for the estimate
+_READ_ANYWAY = 64  # one of so many requests that could be refused unread, for the estimate
 
 
 class Admission:
@@ -80,7 +80,7 @@ class Admission:
     def check_unread(self, body_bytes: int) -> None:
         """Raise Overloaded if a request would wait too long by the estimate of its tokens.
 
-        One of some such requests passes, so that the estimate follows the clients.
+        A few such requests pass, so that the estimate follows the clients.
         """
         if self.backlog_seconds <= self._max_wait:
             return
