@@ -105,6 +105,9 @@ HEALTHY = {
     'embedwell_requests_total{path="/embed", status="429"}': "0+6x60",
     'embedwell_requests_total{path="/ready", status="503"}': "0+6x60",
     "embedwell_wait_seconds{}": "0.5x60",
+    'embedwell_request_seconds_bucket{le="5"}': "0+598x60",
+    'embedwell_request_seconds_bucket{le="10"}': "0+600x60",
+    'embedwell_request_seconds_bucket{le="+Inf"}': "0+600x60",
     "embedwell_engine_restarts{}": "1x60",
     "embedwell_quarantined_inputs_total{}": "2x60",
     "embedwell_texts_total{}": "0+100x60",
@@ -116,6 +119,7 @@ FAULTS = {  # of each alert, the series that differ, a value each minute
     "EmbedwellErrors": {'embedwell_requests_total{path="/embed", status="500"}': "0+12x60"},
     "EmbedwellRefusesLoad": {'embedwell_requests_total{path="/embed", status="429"}': "0+60x60"},
     "EmbedwellLongWait": {"embedwell_wait_seconds{}": "1.5x60"},
+    "EmbedwellSlow": {'embedwell_request_seconds_bucket{le="5"}': "0+590x60"},
     "EmbedwellEngineDies": {"embedwell_engine_restarts{}": "1x55 3 4 4 4 4"},
     "EmbedwellQuarantinedInput": {"embedwell_quarantined_inputs_total{}": "2x55 3x5"},
     "EmbedwellTruncatesTexts": {"embedwell_truncated_texts_total{}": "0+20x60"},
@@ -165,6 +169,11 @@ def test_the_page_lists_every_alert_with_its_severity() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_alert_fires_for_its_fault_alone(name: str, tmp_path: Path) -> None:
     assert not firing_alerts(tmp_path, HEALTHY | FAULTS[name], [name])
+
+
+def test_an_alert_fires_when_no_server_is_found(tmp_path: Path) -> None:
+    gone = {series: f"{values.partition('x')[0]}x50" for series, values in HEALTHY.items()}
+    assert not firing_alerts(tmp_path, gone, ["EmbedwellServerDown"])
 
 
 @pytest.fixture(scope="module")
