@@ -47,10 +47,23 @@ EVERYTHING: dict[str, Any] = {
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "gpu", "operator": "Exists"}],
     "podAnnotations": {"team": "search"},
+    "podLabels": {"cost-centre": "7"},
+    "priorityClassName": "serving",
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "embedwell"}},
+        }
+    ],
+    "extraVolumes": [{"name": "certificates", "configMap": {"name": "certificates"}}],
+    "extraVolumeMounts": [{"name": "certificates", "mountPath": "/etc/certificates"}],
     "podSecurityContext": {"fsGroup": 20000},
 }
 KEDA = {"autoscaling": {"enabled": True, "kind": "keda", "waitSeconds": 0.25}}
-VARIANTS = {"plain": PLAIN, "everything": EVERYTHING, "keda": KEDA}
+BATCHES: dict[str, Any] = {"replicas": 1, "batchVolume": {"enabled": True, "size": "5Gi"}}
+VARIANTS = {"plain": PLAIN, "everything": EVERYTHING, "keda": KEDA, "batches": BATCHES}
 
 
 def run_helm(
@@ -225,6 +238,79 @@ def test_the_models_file_is_mounted_and_changes_replace_the_servers(tmp_path: Pa
     annotations = [each["metadata"]["annotations"] for each in (pod, other["spec"]["template"])]
     assert annotations[0]["checksum/models"] != annotations[1]["checksum/models"]
     assert annotations[0]["team"] == "search"
+
+
+def test_an_ingress_of_nginx_passes_what_the_server_accepts(tmp_path: Path) -> None:
+    ingress: dict[str, Any] = {"enabled": True, "className": "nginx"}
+    prefix = "nginx.ingress.kubernetes.io/proxy-"
+
+    def limits(**values: Any) -> tuple[str, str]:
+        manifest = rendered({"ingress": ingress, **values}, tmp_path)["Ingress"]
+        annotations = manifest["metadata"]["annotations"]
+        return annotations[f"{prefix}body-size"], annotations[f"{prefix}read-timeout"]
+
+    usual = Settings()
+    assert limits() == (str(usual.max_body_bytes), f"{usual.request_timeout + 15:.0f}")
+    assert limits(settings={"max_body_bytes": 16777216, "request_timeout": 300}) == (
+        "16777216",
+        "315",
+    )
+    assert limits(**BATCHES)[0] == str(usual.batch_max_file_bytes)
+    ingress["annotations"] = {f"{prefix}body-size": "1g"}
+    assert limits()[0] == "1g"
+
+
+def test_a_pod_has_what_is_added_to_it(tmp_path: Path) -> None:
+    manifests = rendered(EVERYTHING, tmp_path)
+    template, container = manifests["Deployment"]["spec"]["template"], container_of(manifests)
+    assert template["metadata"]["labels"]["cost-centre"] == "7"
+    pod = template["spec"]
+    assert pod["priorityClassName"] == "serving"
+    assert pod["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+    assert EVERYTHING["extraVolumes"][0] in pod["volumes"]
+    assert EVERYTHING["extraVolumeMounts"][0] in container["volumeMounts"]
+    plain = rendered(PLAIN, tmp_path)["Deployment"]["spec"]["template"]["spec"]
+    [spread] = plain["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize("folder", [None, "/var/lib/batches"])
+def test_batches_have_a_volume_of_a_single_server(folder: str | None, tmp_path: Path) -> None:
+    settings = {"settings": {"batch_folder": folder}} if folder else {}
+    manifests = rendered({**BATCHES, **settings}, tmp_path)
+    spec, container = manifests["Deployment"]["spec"], container_of(manifests)
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == "batches"]
+    variables = [each for each in container["env"] if each["name"] == "EMBEDWELL_BATCH_FOLDER"]
+    assert [each["value"] for each in variables] == [mount["mountPath"]] == [folder or "/batches"]
+    [volume] = [each for each in spec["template"]["spec"]["volumes"] if each["name"] == "batches"]
+    claim = manifests["PersistentVolumeClaim"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
+    assert spec["strategy"]["type"] == "Recreate"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"settings": {"batch_folder": "/data"}}, "/data is on the read-only root"),
+        ({"batchVolume": {"enabled": True}}, "set replicas to 1"),
+        ({**BATCHES, "autoscaling": {"enabled": True}}, "autoscaling.enabled to false"),
+    ],
+)
+def test_batches_without_a_folder_of_their_own_are_refused(
+    values: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    process = run_helm("template", values, tmp_path)
+    assert process.returncode and message in process.stderr
+
+
+def test_a_batch_folder_may_be_on_any_mounted_volume(tmp_path: Path) -> None:
+    mounted = {
+        "settings": {"batch_folder": "/data/batches"},
+        "extraVolumes": [{"name": "data", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    assert "PersistentVolumeClaim" not in rendered(mounted, tmp_path)
 
 
 def test_keda_keeps_the_servers_while_there_are_no_metrics(tmp_path: Path) -> None:

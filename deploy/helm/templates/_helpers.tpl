@@ -21,3 +21,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "embedwell.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "embedwell.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
+
+{{- define "embedwell.checkBatches" -}}
+{{- if and .Values.batchVolume.enabled (or .Values.autoscaling.enabled (gt (int .Values.replicas) 1)) }}
+{{- fail "batchVolume needs a single server, because servers do not share batches: set replicas to 1 and autoscaling.enabled to false" }}
+{{- end }}
+{{- with .Values.settings.batch_folder }}
+{{- $folder := printf "%s/" (trimSuffix "/" .) }}
+{{- $paths := list "/tmp" }}
+{{- if $.Values.batchVolume.enabled }}{{ $paths = append $paths . }}{{ end }}
+{{- range $.Values.extraVolumeMounts }}{{ $paths = append $paths .mountPath }}{{ end }}
+{{- $mounted := false }}
+{{- range $paths }}{{ if hasPrefix (printf "%s/" (trimSuffix "/" .)) $folder }}{{ $mounted = true }}{{ end }}{{ end }}
+{{- if not $mounted }}
+{{- fail (printf "settings.batch_folder %s is on the read-only root of the container: set batchVolume.enabled, or mount a volume there with extraVolumes and extraVolumeMounts" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
