@@ -58,10 +58,21 @@ class Gateway(Proxy):
 
     stop_signal = signal.SIGQUIT
 
-    def __init__(self, folder: Path, *servers: str) -> None:
+    def __init__(self, folder: Path, *servers: str, certificate: tuple[Path, Path] | None = None):
+        """certificate: files of a certificate and its key, for HTTPS."""
         super().__init__(folder)
         shutil.copy(GATEWAY / "nginx.conf", folder)
-        (folder / "listen.conf").write_text(f"listen 127.0.0.1:{self.port};")
+        listen = f"listen 127.0.0.1:{self.port};"
+        if certificate is not None:
+            self.url = self.url.replace("http:", "https:")
+            files = dict(
+                zip(("/etc/gateway/tls.crt", "/etc/gateway/tls.key"), certificate, strict=True)
+            )
+            address = {"listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl"}
+            listen = configuration(
+                "listen-tls.conf", **address, **{k: str(v) for k, v in files.items()}
+            )
+        (folder / "listen.conf").write_text(listen)
         upstream = (GATEWAY / "upstream.conf").read_text()
         lines = [upstream.replace("embedwell:8080", server) for server in servers]
         (folder / "upstream.conf").write_text("".join(lines))

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import httpx
 import pytest
 
 from tests.gateways import Gateway, free_port
+from tests.programs import program
 from tests.service.server import Server, error_of
 
 pytestmark = pytest.mark.full
@@ -61,6 +64,22 @@ def test_metrics_are_not_reachable_through_the_gateway(gateway: Gateway, server:
     assert httpx.get(f"{server.url}/metrics", timeout=120).status_code == 200
     response = httpx.get(f"{gateway.url}/metrics", timeout=120)
     assert response.status_code == 404 and error_of(response)["code"] == "not_found"
+
+
+def test_the_gateway_serves_https(server: Server, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    openssl = program("openssl", "openssl")
+    command = [openssl, "req", "-x509", "-days", "1", *curve, *subject, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    host, pair = server.url.removeprefix("http://"), (certificate, key)
+    with Gateway(tmp_path, host, certificate=pair) as gateway:
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with httpx.Client(base_url=gateway.url, verify=trusted, timeout=120) as client:
+            assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+        assert gateway.url.startswith("https:")
 
 
 def test_without_a_server_the_gateway_sends_a_json_error(tmp_path: Path) -> None:

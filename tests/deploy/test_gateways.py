@@ -70,6 +70,8 @@ def test_metrics_are_not_reachable(gateway: Proxy, protected: HttpServer) -> Non
     assert protected.client.get("/metrics").status_code == 200
     response = httpx.get(f"{gateway.url}/metrics", timeout=120)
     assert response.status_code == 404 and error_of(response)["code"] == "not_found"
+    assert "ask each server itself" in error_of(response)["message"]
+    assert response.headers["content-type"].startswith("application/json")
 
 
 @contextlib.contextmanager
