@@ -233,12 +233,14 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
 
-# Tests import a small part of what these install, and compile that part alone.
+# pip compiles thousands of modules on one processor; this does on all.
 .venv/test .venv/dev: COMPILE = --no-compile
+BYTECODE = $(BIN)/python -W ignore -m compileall -q -j 0 .venv/lib >/dev/null || true
 
 .venv/test: .venv/torch $(PACKAGE)
 	@$(call SILENCE,this processor,half a minute)
 	KERNELS=best $(PIP) -e '.[torch,test]'
+	$(BYTECODE)
 	@touch .venv/runtime $@
 
 .venv/dev: .venv/torch $(PACKAGE)
@@ -250,6 +252,7 @@ ifeq ($(GPU),)
 	# torch for GPUs brings its own, whose kernels the tests compile, and run in an interpreter.
 	$(PIP) --no-deps triton==3.6.0
 endif
+	$(BYTECODE)
 	@touch .venv/runtime .venv/test $@
 
 # What the package without extras requires, and some tests need, beside the code of this checkout.
