@@ -78,16 +78,15 @@ class Embedder(TokenIdEmbedder):
 
         prompt: text before each text, or the instruction of a model that reads texts in a chat
         template; by default the model's own. prompt_name: name of a prompt of the model instead.
-        dimensions: number of first dimensions to keep; the result is normalised if the model
-        normalises. show_progress_bar: on standard error.
+        dimensions: number of first dimensions to keep, one of `allowed_dimensions`; the result is
+        normalised if the model normalises. show_progress_bar: on standard error.
 
         Raises TypeError for anything but texts, EmptyTextError, PromptTooLongError,
-        UnsplittableTextError, and ValueError for a lone surrogate, an unknown prompt or number of
-        dimensions, and a model without dense vectors of texts.
+        UnsplittableTextError, DimensionsError, and ValueError for a lone surrogate, an unknown
+        prompt, and a model without dense vectors of texts.
         """
         self._require_dense()
-        if dimensions is not None and not 1 <= dimensions <= self.dim:
-            raise ValueError(f"dimensions: {dimensions} is not between 1 and {self.dim}")
+        self.allowed_dimensions.check(dimensions)
         single = isinstance(texts, str)
         checked = check_texts([texts] if single else texts)
         rows, counts = self._rows(checked, self._prompt(prompt, prompt_name))

@@ -26,15 +26,28 @@ class ImageTokensError(ValueError):
     """The tokens of a text do not fit the images beside it; the message says why."""
 
 
-class UnsplittableTextError(ValueError):
-    """A long text cannot be tokenised piece by piece."""
+class DimensionsError(ValueError):
+    """Vectors cannot have the requested dimensions; the message says which they can have."""
 
-    def __init__(self, limit: int) -> None:
-        """limit: maximum number of characters that are tokenised at once."""
-        super().__init__(
+
+class TooManyDimensionsError(DimensionsError):
+    """More dimensions than the model has are requested."""
+
+
+class UnsplittableTextError(ValueError):
+    """A long text cannot be tokenised piece by piece. problem: the message without the index."""
+
+    def __init__(self, limit: int, index: int | None = None) -> None:
+        """limit: maximum number of characters that are tokenised at once.
+
+        index: position of the text, if there are several.
+        """
+        self.limit = limit
+        self.problem = (
             f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words; shorten or divide the text"
         )
+        super().__init__(self.problem if index is None else f"text {index}: {self.problem}")
 
 
 class UnpairedTextError(ValueError):

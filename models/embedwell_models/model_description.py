@@ -1,7 +1,6 @@
 """Description of a model folder, read from its small files without weights and torch."""
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,13 +26,14 @@ from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.tiles import ImageTokens
 from embedwell_models.model_files import image_options, modules
-from embedwell_models.model_files.card import read_kind
+from embedwell_models.model_files.card import declared_dimensions, read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
     ListwiseOptions,
     Task,
     has_second_segment,
 )
+from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.modules import (
     IMAGE_ENCODER,
     LOGIT_SCORE,
@@ -53,7 +53,7 @@ from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
-from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
 from embedwell_models.tokenizer.unicode_forms import UNICODE_FORMS
 from embedwell_models.vectors import Floats
 
@@ -231,7 +231,16 @@ class ModelDescription:
         projection = None if self.multi_vector else self.spec.token_projection
         return projection.width if projection else self.dim
 
-    def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
+    def allowed_dimensions(self, choice: str = "declared") -> AllowedDimensions:
+        """Return the dimensions to which vectors may be truncated; raises ModelError.
+
+        choice: see `AllowedDimensions.from_setting`.
+        """
+        full = self.sentence.vector_width(self.spec.config, truncated=False)
+        declared = declared_dimensions(self.encoder, full, self.dim)
+        return AllowedDimensions.from_setting(choice, self.dim, declared)
+
+    def tokenizer(self, max_chunk_size: int = MAX_UNSPLIT_CHARACTERS) -> Tokenizer:
         """Load the tokenizer with the model's options.
 
         Logs a warning for added tokens outside the table, and raises ModelError for words there.

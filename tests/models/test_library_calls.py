@@ -1,5 +1,6 @@
 """Arguments of the library's methods: one text or several, and everything that is neither."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.embedder import Embedder
+from embedwell_models.errors import DimensionsError, UnsplittableTextError
 from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import Folder
 from tests.models.colbert import write_colbert
@@ -137,18 +139,37 @@ def test_a_prompt_may_be_chosen_by_name(dense: Embedder) -> None:
         dense.embed(["work"], prompt="\ud800")
 
 
-def test_fewer_dimensions_are_the_first_of_all(embedder: Embedder, dense: Embedder) -> None:
+def test_fewer_dimensions_are_the_first_of_all(minilm_folder: Path, tiny_bert: Folder) -> None:
     texts = ["a cat", "a longer text about cats", "x"]
+    embedder = Embedder.load(minilm_folder, device="cpu", dtype="float32", dimensions="any")
     raw = embedder.encode(embedder.tokenize(texts), normalized=False)
     expected = truncate_and_normalize(raw, 64, normalized=True)
     np.testing.assert_allclose(embedder.embed(texts, dimensions=64), expected, atol=1e-6)
     assert embedder.embed("a cat", dimensions=64).shape == (64,)
+    folder = tiny_bert(matryoshka_dimensions=[32, 7])
+    declared = Embedder.load(folder, device="cpu", dtype="float32")
+    assert declared.allowed_dimensions.allowed == [7, 32]
     np.testing.assert_array_equal(
-        dense.embed(["the work"], dimensions=7), dense.embed(["the work"])[:, :7]
+        declared.embed(["the work"], dimensions=7), declared.embed(["the work"])[:, :7]
     )
+
+
+def test_dimensions_for_which_the_model_was_not_trained_are_refused(dense: Embedder) -> None:
+    remedy = re.escape('Embedder.load(..., dimensions="any") allows more')
+    message = (
+        f"vectors with 7 dimensions are not offered: this model has .* no shorter ones; {remedy}"
+    )
+    with pytest.raises(DimensionsError, match=message):
+        dense.embed(["the"], dimensions=7)
+    assert dense.embed("the", dimensions=dense.dim).shape == (dense.dim,)
     for count in (0, -1, dense.dim + 1):
-        with pytest.raises(ValueError, match=f"{count} is not between 1 and {dense.dim}"):
+        with pytest.raises(DimensionsError, match=f"dimensions is {count}, but"):
             dense.embed(["the"], dimensions=count)
+
+
+def test_a_long_text_without_a_place_to_split_it_is_refused(dense: Embedder) -> None:
+    with pytest.raises(UnsplittableTextError, match="text 1: more than 262144 characters in a row"):
+        dense.embed(["the", "x" * 300_000, "work"])
 
 
 def test_a_progress_bar_is_shown_if_it_is_wanted(

@@ -73,6 +73,7 @@ class TokenIdEmbedder:
         rerank_format: str = AUTO,
         adapter: str = AUTO,
         unicode_normalization: str = "none",
+        dimensions: str = "declared",
         trials: Sequence[Trial] | None = None,
         input_magnitudes: Magnitudes | None = None,
         fingerprint: str | None = None,
@@ -92,6 +93,8 @@ class TokenIdEmbedder:
         adapter: the task of a model with adapters, or none.
         unicode_normalization: none, or nfc to compose letters and their marks before tokenization,
         for tokenizers that lose the marks of decomposed texts.
+        dimensions: those to which vectors may be truncated: declared (by the model), any, none, or
+        comma-separated numbers.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
         trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
@@ -112,7 +115,7 @@ class TokenIdEmbedder:
         path = resolve(str(model), revision=revision, cache=cache, image_model=images)
         description = ModelDescription.read(path, pooling, rerank_format, adapter)
         description = description.with_unicode_normalization(unicode_normalization)
-        kept = None
+        allowed_dimensions, kept = description.allowed_dimensions(dimensions), None
         if dtype in ("auto", *QUANTIZED) and trials is None and not Path(model).exists():
             folder = (cache or default_cache()) / "library"
             options = (dtype, isa, pooling, rerank_format, adapter, unicode_normalization)
@@ -132,6 +135,7 @@ class TokenIdEmbedder:
             )
         return_free_memory()  # of weights in the file's format, and of the precisions not chosen
         embedder = cls(loaded, fingerprint)
+        embedder.allowed_dimensions = allowed_dimensions
         if kept and not known:
             parts = embedder.dtype, embedder.trials, embedder.fingerprint
             kept.write(KnownLoad(*parts, embedder.input_magnitudes))
@@ -147,6 +151,7 @@ class TokenIdEmbedder:
         self._load_tokenizer: Callable[[], Tokenizer] = cache(description.tokenizer)
         self.sentence, self.dim = description.sentence, description.dim
         self.unicode_normalization = description.unicode_normalization
+        self.allowed_dimensions = description.allowed_dimensions()
         self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.sentence.padded else None
         self.classifier = description.classifier
         self.multi_vector = (

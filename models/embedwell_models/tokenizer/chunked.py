@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import tokenizers
 
+from embedwell_models.errors import UnsplittableTextError
 from embedwell_models.tokenizer.rust_tokenizer import without_panic
 from embedwell_models.tokenizer.special_tokens import SpecialTokens
 from embedwell_models.tokenizer.split_points import SplitPoints
@@ -125,16 +126,25 @@ class ChunkedTokenizer:
         excerpts = [self._excerpt(text, side, count_limit) for text in texts]
         single = [excerpt for excerpt in excerpts if self.is_single_chunk(excerpt)]
         single_ids, rows = iter(self.encode(single)), []
-        for excerpt, text in zip(excerpts, texts, strict=True):
-            if self.is_single_chunk(excerpt):
-                ids = next(single_ids)
-            else:
-                ids = yield from self._outermost_ids(excerpt, side)
-            if self._is_too_short(ids, excerpt, text):
-                ids = yield from self._outermost_ids(text, side)
-            row = self._special_tokens.truncate(ids, self._max_length, side)
-            rows.append((yield from self._count_dropped(row, text, count_limit)))
+        for index, (excerpt, text) in enumerate(zip(excerpts, texts, strict=True)):
+            ids = next(single_ids) if self.is_single_chunk(excerpt) else None
+            try:
+                row = yield from self._truncated(ids, excerpt, text, side, count_limit)
+            except UnsplittableTextError as error:
+                raise UnsplittableTextError(error.limit, index) from None
+            rows.append(row)
         return rows
+
+    def _truncated(
+        self, ids: list[int] | None, excerpt: str, text: str, side: Side, count_limit: float
+    ) -> Steps[TruncatedIds]:
+        """Return the truncated ids of a text. ids: of its excerpt, if they are known."""
+        if ids is None:
+            ids = yield from self._outermost_ids(excerpt, side)
+        if self._is_too_short(ids, excerpt, text):
+            ids = yield from self._outermost_ids(text, side)
+        row = self._special_tokens.truncate(ids, self._max_length, side)
+        return (yield from self._count_dropped(row, text, count_limit))
 
     def encode_with_tokens(
         self, text: str, prompt: str, side: Side, count_limit: float

@@ -1,7 +1,6 @@
 """Conversion of texts to token ids and back, with truncation."""
 
 import math
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +25,8 @@ from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds, ids_of,
 from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 
 _CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
+MAX_UNSPLIT_CHARACTERS = 1 << 18
+"""Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
 class Tokenizer:
@@ -50,7 +51,7 @@ class Tokenizer:
         text_after: str = "",
         compose: bool = False,
         chunk_size: int = _CHUNK_SIZE,
-        max_chunk_size: int = sys.maxsize,
+        max_chunk_size: int = MAX_UNSPLIT_CHARACTERS,
     ) -> None:
         """side: None for the side in the folder's files. keep_unknown: keep unknown tokens.
 

@@ -165,7 +165,9 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
         embedder, prompt = self.model.embedder, self.model.prompt
         try:
             vector: Floats = embedder.embed_contents([parts], prompt=prompt)[0]
-        except (ImageTokensError, UnsplittableTextError) as error:
+        except UnsplittableTextError as error:
+            return error.problem
+        except ImageTokensError as error:
             return str(error)
         except PromptTooLongError as error:
             raise BulkError(f"{error}; shorten it") from None

@@ -88,7 +88,7 @@ class _TextModel(LocalEncoder):
         try:
             [ids] = self.embedder.tokenize([text], prompt=self.prompt)
         except UnsplittableTextError as error:
-            return str(error)
+            return error.problem
         if len(ids) < self.embedder.config.min_tokens:
             return "the text has no tokens, but the model needs at least one"
         return None

@@ -8,14 +8,12 @@ from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
 from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
-from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.vector_cache import VectorCache
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
-from embedwell.limits.request_limits import MAX_UNSPLIT_CHARACTERS
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -23,7 +21,6 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
@@ -62,7 +59,7 @@ class ServedModel:
         """
         self.settings, self.description, self.engine = settings, description, engine
         self.comparisons, self.name, self.index = comparisons, settings.name, index
-        tokenizer = description.tokenizer(MAX_UNSPLIT_CHARACTERS)
+        tokenizer = description.tokenizer()
         self.reader = _reader(settings, description, tokenizer, queue, index)
         self.admission = _admission(settings, engine)
         self.replay = ReplayingEngine(engine, engine.counters)
@@ -77,11 +74,7 @@ class ServedModel:
         self.words = _words(description, tokenizer)
         tokens = description.multi_vector_rules(tokenizer)
         self.multi_vectors = MultiVectors(self.pipeline, tokens, description.token_dim, comparisons)
-        full = description.sentence.vector_width(description.spec.config, truncated=False)
-        lengths = declared_dimensions(description.encoder, full, description.dim)
-        self.dimensions = AllowedDimensions.from_setting(
-            settings.dimensions, description.dim, lengths
-        )
+        self.dimensions = description.allowed_dimensions(settings.dimensions)
 
     @property
     def config(self) -> EncoderConfig:

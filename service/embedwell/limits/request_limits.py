@@ -18,8 +18,6 @@ JSON_LIMITS = {
 """Limit of each kind of part of a body, by the character that counts it outside strings."""
 
 _SMALLEST_JSON_LIMIT = min(limit for _, limit in JSON_LIMITS.values())
-MAX_UNSPLIT_CHARACTERS = 1 << 18
-"""Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
 def check_parts(text: bytes) -> None:
@@ -123,4 +121,6 @@ def tokenization_errors(index: int) -> Iterator[None]:
             param="prompt",
         ) from None
     except UnsplittableTextError as error:
-        raise BadRequest(f"input {index}: {error}", code="unbroken_text", index=index) from None
+        raise BadRequest(
+            f"input {index}: {error.problem}", code="unbroken_text", index=index
+        ) from None

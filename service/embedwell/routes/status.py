@@ -15,7 +15,6 @@ from embedwell import __version__
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -26,6 +25,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import ClassifierOptions, Task
+from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.unicode_forms import UnicodeForm
 from embedwell_models.vectors import INT8

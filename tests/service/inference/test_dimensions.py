@@ -1,13 +1,8 @@
 """Tests of the dimensions to which vectors may be truncated."""
 
-from collections.abc import Collection
-
 import numpy as np
 import pytest
 
-from embedwell.errors import BadRequest
-from embedwell.inference.dimensions import AllowedDimensions
-from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder
@@ -49,39 +44,6 @@ def test_a_model_is_truncated_to_its_declared_dimensions(tiny_bert: Folder) -> N
         np.testing.assert_allclose(row["embedding"], normalize(full[:, :16])[0], atol=1e-7)
         failure = error(server.post("/embed", {"inputs": "a", "dimensions": 24}), 400)
         assert "this model has 48 and 16, 32" in failure["message"]
-
-
-@pytest.mark.parametrize(
-    ("setting", "declared", "allowed"),
-    [
-        ("declared", (), set[int]()),
-        ("declared", (2, 4), {2, 4}),
-        ("declared", range(1, 9), set(range(1, 9))),
-        ("any", (2, 4), set(range(1, 9))),
-        ("none", (2, 4), set[int]()),
-        ("3,5", (2, 4), {3, 5}),
-    ],
-)
-def test_the_setting_overrides_the_declared_dimensions(
-    setting: str, declared: Collection[int], allowed: set[int]
-) -> None:
-    dimensions = AllowedDimensions.from_setting(setting, 8, declared)
-    for requested in range(1, 8):
-        if requested in allowed:
-            dimensions.check(requested)
-        else:
-            with pytest.raises(BadRequest):
-                dimensions.check(requested)
-    dimensions.check(None)
-    dimensions.check(8)
-    with pytest.raises(BadRequest, match="dimensions is 9, but the model has 8"):
-        dimensions.check(9)
-
-
-@pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
-def test_impossible_dimensions_are_refused_at_the_start(setting: str, wrong: int) -> None:
-    with pytest.raises(ModelError, match=f"dimensions: {wrong} is not between 1 and 8"):
-        AllowedDimensions.from_setting(setting, 8, ())
 
 
 @pytest.mark.parametrize("requested", [64, 385])

@@ -17,7 +17,6 @@ from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import Overloaded, ServiceError
-from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -28,6 +27,7 @@ from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.cpu_backend.library import best_isa, features
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.sentence import VectorRecipe
 from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT

@@ -15,8 +15,11 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
 from embedwell.routes.common.response_body import EncodingFormat, OutputType
+from embedwell_models.errors import DimensionsError, TooManyDimensionsError
 from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
+
+_OTHER_DIMENSIONS = "the operator can allow more with EMBEDWELL_DIMENSIONS"
 
 OutputName = Literal["dense", "sparse", "multi"]
 """Kind of vectors, as in embedwell_models.output_names."""
@@ -134,7 +137,12 @@ class DenseVectorService:
         """
         if dimensions is not None:
             self.model.pipeline.check_outputs(names)
-            self.model.dimensions.check(dimensions, param)
+            try:
+                self.model.dimensions.check(dimensions, param, _OTHER_DIMENSIONS)
+            except TooManyDimensionsError as error:
+                raise BadRequest(str(error), code="too_many_dimensions", param=param) from None
+            except DimensionsError as error:
+                raise BadRequest(str(error), code="dimensions_not_offered", param=param) from None
 
     async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
         pipeline, sentence = self.model.pipeline, self.model.description.sentence

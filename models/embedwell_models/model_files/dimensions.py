@@ -1,14 +1,15 @@
-"""Dimensions to which clients may truncate vectors."""
+"""Dimensions to which vectors may be truncated."""
 
 from collections.abc import Collection
 from typing import Literal
 
-from embedwell.errors import BadRequest
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import DimensionsError, ModelError, TooManyDimensionsError
+
+_REMEDY = 'Embedder.load(..., dimensions="any") allows more'
 
 
 class AllowedDimensions:
-    """The dimensions that the model declares (Matryoshka) or the operator allows.
+    """The dimensions that the model declares (Matryoshka) or the user allows.
 
     Truncated vectors are of little use unless the model was trained for them.
     """
@@ -23,12 +24,17 @@ class AllowedDimensions:
     ) -> "AllowedDimensions":
         """Parse the setting: 'declared', 'any', 'none', or comma-separated numbers.
 
-        Raises ModelError for a number that is not between 1 and `full`.
+        Raises ModelError for others, and for a number that is not between 1 and `full`.
         """
         named = {"declared": declared, "any": range(1, full + 1), "none": ()}
         if setting in named:
             return cls(full, named[setting])
-        numbers = sorted({int(number) for number in setting.split(",")})
+        try:
+            numbers = sorted({int(number) for number in setting.split(",")})
+        except ValueError:
+            raise ModelError(
+                f"dimensions: {setting!r} is not declared, any, none, or numbers such as 256,512"
+            ) from None
         for number in numbers:
             if not 1 <= number <= full:
                 raise ModelError(
@@ -41,25 +47,24 @@ class AllowedDimensions:
         """The dimensions below `full` to which vectors may be truncated."""
         return "any" if isinstance(self._allowed, range) else [*self._allowed]
 
-    def check(self, requested: int | None, param: str = "dimensions") -> None:
-        """Raise BadRequest for dimensions that are not offered.
+    def check(
+        self, requested: int | None, param: str = "dimensions", remedy: str = _REMEDY
+    ) -> None:
+        """Raise DimensionsError for dimensions that are not offered.
 
-        param: name of the request's field.
+        param: name of the argument. remedy: what would allow other dimensions.
         """
         if requested is None or requested == self.full:
             return
+        if requested < 1:
+            raise DimensionsError(f"{param} is {requested}, but a vector has one or more")
         if requested > self.full:
-            raise BadRequest(
-                f"{param} is {requested}, but the model has {self.full}; leave it out for all",
-                code="too_many_dimensions",
-                param=param,
+            raise TooManyDimensionsError(
+                f"{param} is {requested}, but the model has {self.full}; leave it out for all"
             )
         if requested not in self._allowed:
             offered = ", ".join(map(str, self._allowed)) or "no shorter ones"
-            raise BadRequest(
+            raise DimensionsError(
                 f"vectors with {requested} dimensions are not offered: this model has "
-                f"{self.full} and {offered}; the operator can allow more with "
-                "EMBEDWELL_DIMENSIONS",
-                code="dimensions_not_offered",
-                param=param,
+                f"{self.full} and {offered}; {remedy}"
             )
