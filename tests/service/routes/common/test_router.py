@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
@@ -19,7 +19,9 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import RequestContext
 from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
+from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.router import (
+    ComputingRoute,
     DirectRoute,
     RequestDep,
     api_router,
@@ -212,3 +214,18 @@ def test_the_copies_of_routes_for_head_are_not_documented() -> None:
     fastapis = [each.of_fastapi for each in copies if isinstance(each, DirectRoute)]
     documented = [(each.methods, each.include_in_schema) for each in fastapis]
     assert documented == [({"GET"}, True), ({"HEAD"}, False)]
+
+
+@pytest.mark.parametrize(
+    ("router", "computes"),
+    [
+        (api_router("tests"), True),
+        (api_router("tests", always_computes=False), False),  # some requests compare vectors
+        (api_router("tests", (*BODY_ERRORS, 404)), False),
+    ],
+)
+def test_requests_are_refused_unread_only_by_routes_that_always_compute(
+    router: APIRouter, computes: bool
+) -> None:
+    router.post("/add")(add_numbers)
+    assert isinstance(direct_routes(router)["/add"], ComputingRoute) == computes
