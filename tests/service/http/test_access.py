@@ -230,3 +230,17 @@ def test_programs_extensions_and_pages_of_this_machine_are_local(origin: str) ->
 )
 def test_web_pages_are_not_local(origin: str) -> None:
     assert not is_local_origin(origin)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "port", "own"), [("http", 80, True), ("https", 443, True), ("http", 443, False)]
+)
+def test_an_origin_may_state_the_standard_port(scheme: str, port: int, own: bool) -> None:
+    checks = BrowserChecks("*", "")
+    headers = {b"host": b"embeddings.example", b"origin": b""}
+    headers[b"origin"] = f"{scheme}://embeddings.example:{port}".encode()
+    if own:
+        checks.check(headers)
+    else:
+        with pytest.raises(Forbidden, match="is not allowed"):
+            checks.check(headers)

@@ -94,6 +94,9 @@ def test_the_scores_of_many_pairs_are_refused_if_they_would_wait_too_long(
         with pytest.raises(Overloaded, match="would wait"):
             await vectors.maxsim_scores([(text, text)] * 400)
         assert (await vectors.maxsim_scores([(text, text[:2])])).tolist() == [12800]
+        number = np.ones((1, 1), dtype=np.float32)
+        with pytest.raises(Overloaded, match="would wait"):
+            await vectors.maxsim_scores([(number, number)] * 10_000)
         done.set()
         await working
         assert (await vectors.maxsim_scores([(text, text)] * 400)).tolist() == [12800] * 400
@@ -112,3 +115,11 @@ def test_a_failure_has_the_index_of_the_sentence(
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(compare_tokens(vectors, RequestContext("a"), body, 100))
     assert (failed.value.param, failed.value.index) == ("inputs", index)
+
+
+def test_a_query_that_is_scored_in_several_steps_has_the_sum_of_its_rows(
+    reader: RequestTokenizer, tmp_path: Path
+) -> None:
+    query, document = (np.ones((rows, 128), dtype=np.float32) for rows in (300, 8192))
+    scores = failing_at(0, reader, tmp_path).maxsim_scores([(query, document)])
+    assert asyncio.run(scores).tolist() == [300 * 128]

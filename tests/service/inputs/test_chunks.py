@@ -99,6 +99,9 @@ def test_chunks_that_just_fit_are_not_cut(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
     document = run_to_completion(chunks.read(["one two three", "four five six"], "", None))
     assert document.ranges == [(1, 4), (4, 7)] and document.dropped == [0, 0]
+    assert document.row.dropped == 0
+    cut = run_to_completion(chunks.read(["one two three", "four five six seven"], "", "right"))
+    assert cut.dropped == [0, 1] and cut.row.dropped == 1
     with pytest.raises(BadRequest, match="the text has 7 tokens, but the model reads 6 "):
         run_to_completion(chunks.read(["one two three", "four five six seven"], "", None))
 

@@ -142,6 +142,13 @@ def test_a_role_has_the_models_prompt_for_it_or_the_default(
     assert prompts.resolve(None, None, role) == expected
 
 
+def test_a_prompt_has_precedence_over_a_task_and_its_role() -> None:
+    prompts = Prompts(VectorRecipe(max_length=9, prompts={"query": "q: "}))
+    task = "retrieval.query"
+    assert prompts.resolve("a", None, "query", task) == Prompt(None, "a")
+    assert prompts.resolve(None, None, "query", task) == Prompt("query", "q: ")
+
+
 def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> None:
     for body in (
         {"prompt": "a", "prompt_name": "query"},

@@ -1,14 +1,17 @@
-"""Tests of offsets in bytes."""
+"""Tests of spans, and of offsets in bytes."""
 
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell.inputs.spans import byte_offsets
+from embedwell.errors import BadRequest
+from embedwell.inputs.spans import byte_offsets, check_spans, pool, pool_spans
 from embedwell_models.tokenizer.tokens import Token
 
 
@@ -41,3 +44,21 @@ def test_a_text_of_millions_of_characters_is_encoded_once() -> None:
     finally:
         sys.settrace(None)
     assert 0 < steps < 1000
+
+
+def test_a_span_has_the_tokens_that_overlap_it_and_no_neighbours() -> None:
+    states = np.arange(3, dtype=np.float32)[:, None]
+    tokens = [token(0, 2), token(2, 4), token(4, 6)]
+    pooled = pool_spans(states, tokens, [(0, 2), (2, 4), (1, 3), (3, 6)], "mean", 0)
+    assert pooled[:, 0].tolist() == [0, 1, 0.5, 1.5]
+
+
+def test_a_span_ends_with_its_text() -> None:
+    check_spans([[(0, 3), (2, 3)]], ["abc"])
+    for span in ((2, 4), (2, 2)):
+        with pytest.raises(BadRequest, match="empty or outside the text"):
+            check_spans([[span]], ["abc"])
+
+
+def test_the_mean_of_large_numbers_does_not_overflow() -> None:
+    assert pool(np.full((4, 1), 3e38, dtype=np.float32), "mean").tolist() == [np.float32(3e38)]

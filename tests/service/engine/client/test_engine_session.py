@@ -243,6 +243,25 @@ def test_no_request_waits_for_an_engine_that_will_never_start() -> None:
     asyncio.run(run())
 
 
+def test_the_wait_for_a_restart_ends_some_time_after_the_engine_was_lost() -> None:
+    async def run() -> None:
+        engine = Mortal()
+        current = EngineSession(engine.connect, SharedCounters.private())
+        serving = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
+        current.state.note_loaded(1.0)
+        engine.starting = False
+        engine.die()
+        await until(lambda: not current.ready)
+        current._lost_at -= 2000
+        with pytest.raises(EngineUnavailable, match="no engine is ready"):
+            await asyncio.wait_for(current.wait_connected(5000, 1000), 120)
+        serving.cancel()
+        await asyncio.wait([serving])
+
+    asyncio.run(run())
+
+
 def test_an_abandoned_engine_finishes_its_jobs() -> None:
     async def run() -> None:
         engine = Mortal()

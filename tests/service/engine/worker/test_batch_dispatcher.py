@@ -144,6 +144,17 @@ def test_an_exclusive_text_waits_for_running_batches_and_others_wait_for_it() ->
         assert lengths(following.result(timeout=60)) == [5]
 
 
+def test_the_spare_thread_computes_nothing_beside_an_exclusive_text() -> None:
+    queue = Queue(max_concurrent_batches=1)
+    queue.add(5000, exclusive=True)
+    batch = queue.dispatcher.next_for_leader()
+    assert batch and batch.blocks_leader
+    queue.add(5)
+    assert queue.dispatcher.next_for_spare_thread() is None
+    queue.finish(batch)
+    assert lengths(queue.dispatcher.next_for_leader()) == [5]
+
+
 def test_an_exclusive_text_shares_no_batch() -> None:
     queue = Queue()
     queue.add(7, 8, exclusive=True)
