@@ -15,6 +15,7 @@ from embedwell import __version__
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.field_descriptions import forbid_extra
+from embedwell.http.request_context import model_in_path
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -60,7 +61,7 @@ class Live(TypedDict):
 
 @forbid_extra
 class Ready(TypedDict):
-    """The server computes vectors.
+    """The server computes vectors; below `/m/NAME`, this model does.
 
     - `status`: always `ready`.
     - `queued_tokens`: number of tokens that wait to be computed.
@@ -312,10 +313,12 @@ def _add_health_checks(
         responses=ready_responses,
     )
     async def ready() -> Ready:
-        check_ready(models, shutting_down)
-        queued_tokens = sum(m.admission.queued_tokens for m in models)
+        index = model_in_path()
+        asked = models if index is None else [models[index]]
+        check_ready(asked, shutting_down)
+        queued_tokens = sum(m.admission.queued_tokens for m in asked)
         response = Ready(status="ready", queued_tokens=queued_tokens, unix=time.time())
-        if (down := models[0].engines_down) is not None:
+        if (down := asked[0].engines_down) is not None:
             response["engines_down"] = down
         return response
 

@@ -17,6 +17,7 @@ from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import Overloaded, ServiceError
+from embedwell.http.request_context import ModelPaths
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -73,6 +74,15 @@ def ready(*models: Health) -> int:
     except ServiceError as refused:
         return refused.status
     return 200
+
+
+def test_below_its_name_a_model_is_ready_by_itself() -> None:
+    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    models = Health(idle), Health(idle, ready=False)
+    with ModelPaths({}).chosen(0):
+        assert ready(*models) == 200
+    with ModelPaths({}).chosen(1):
+        assert ready(*models) == 503
 
 
 def test_a_server_of_several_models_is_ready_with_those_that_it_needs() -> None:
