@@ -2,12 +2,16 @@
 
 docs/models.md has all families, docs/developers/families.md their layers, docs/rerank.md and
 docs/sparse.md the model types with heads. The records of families hold what is listed of those
-that are served, refused_models.toml the others.
+that are served, refused_models.toml the others. The same command writes the index of the families'
+modules.
 """
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +27,23 @@ PAGES: Mapping[str, Sequence[str]] = {
 }
 """The names of the lists of each page."""
 
+EVERY = families.every_family()
+INDEX = Path(families.__file__).with_name("index.py")
+
 _REFUSED = Path(__file__).with_name("refused_models.toml")
+_INDEX_START = '''"""Modules of the families, written by `make openapi` from their records."""
+
+from collections.abc import Mapping, Sequence
+
+from embedwell_models.families.family import TokenizerOverride
+'''
+_MODEL_TYPES = "The modules of each value of model_type, of which a variant may apply."
+_NAMES = "The module of each name of EncoderConfig."
+_OVERRIDES = "By the name of a tokenizer class, without its end in Tokenizer."
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
-def served(registry: Sequence[Family] = families.ALL) -> Iterator[tuple[str, ...]]:
+def served(registry: Sequence[Family] = EVERY) -> Iterator[tuple[str, ...]]:
     """Build the row of each family, and its model types; several families can share a row."""
     rows = dict.fromkeys(row for family in registry for row in family.rows)
     for row in rows:
@@ -36,7 +52,7 @@ def served(registry: Sequence[Family] = families.ALL) -> Iterator[tuple[str, ...
         yield row.family, names, row.models, row.positions, row.layers, row.torch
 
 
-def with_head(has: Callable[[Family], object], registry: Sequence[Family] = families.ALL) -> str:
+def with_head(has: Callable[[Family], object], registry: Sequence[Family] = EVERY) -> str:
     """Return the model types of the families that have a head."""
     return _model_types([each for family in registry if has(family) for each in family.model_types])
 
@@ -71,6 +87,34 @@ def page(name: str) -> str:
     return text
 
 
+def index() -> str:
+    """Write the module that says which family is in which module."""
+    types: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    overrides: dict[str, str] = {}
+    for module in families.MODULES:
+        for family in import_module(f"{families.__name__}.{module}").FAMILIES:
+            for each in family.model_types:
+                name = each.model_type if isinstance(each, Variant) else each
+                types.setdefault(name, []).append(module)
+            names |= dict.fromkeys(family.names, module)
+            if family.tokenizer_override:
+                classes = (*family.own_types, *family.tokenizer_classes)
+                overrides |= dict.fromkeys(classes, family.tokenizer_override)
+    modules = {name: tuple(dict.fromkeys(each)) for name, each in types.items()}
+    tables = (
+        ("MODEL_TYPES", "Mapping[str, Sequence[str]]", modules, _MODEL_TYPES),
+        ("NAMES", "Mapping[str, str]", names, _NAMES),
+        ("TOKENIZER_OVERRIDES", "Mapping[str, TokenizerOverride]", overrides, _OVERRIDES),
+    )
+    lines = [
+        f'{name}: {annotation} = {table!r}\n"""{doc}"""' for name, annotation, table, doc in tables
+    ]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
+    source = "\n".join([_INDEX_START, *lines, ""])
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+
+
 def _served_item(family: str, types: str, models: str, _: str, __: str, torch: str) -> str:
     needs_torch = {"": "", "yes": "; **torch**"}.get(torch, f"; **torch** for {torch}")
     return f"**{family}** ({types}){f': {models}' if models else ''}{needs_torch}"
@@ -90,5 +134,6 @@ def _model_types(types: Sequence[str | Variant]) -> str:
 
 
 if __name__ == "__main__":
+    INDEX.write_text(index(), encoding="utf-8")
     for file in PAGES:
         (DOCS / file).write_text(page(file), encoding="utf-8")

@@ -4,9 +4,8 @@ import hashlib
 from pathlib import Path
 
 from embedwell_models.checkpoint import adapters, safetensors_files
+from embedwell_models.config.option_files import KALM_RERANKER, WORD_VECTORS
 from embedwell_models.config.other_files import sha256
-from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
-from embedwell_models.families.t5gemma2 import OPTIONS_FILE
 from embedwell_models.images import pages, patches, preprocessing, tiles
 from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
@@ -36,7 +35,7 @@ def files(model: ModelDescription) -> list[Path]:
     """List all files that are read: weights, tokenizer, options and prompts."""
     options = [*_module_options(model), *_image_options(model)]
     options += [model.path / name for name in ("modules.json", CARD, METADATA)]
-    options += [model.encoder / name for name in (WORD_VECTOR_OPTIONS, OPTIONS_FILE)]
+    options += [model.encoder / name for name in (WORD_VECTORS, KALM_RERANKER)]
     if model.pair_format or model.sentence.text_format:
         options += chat_template.template_files(model.encoder)
         options.append(model.encoder / chat_template.PROCESSOR_FILE)

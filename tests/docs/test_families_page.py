@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from docs.build.families_page import DOCS, PAGES, page, refused, served, with_head
+from docs.build.families_page import DOCS, INDEX, PAGES, index, page, refused, served, with_head
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families import BY_MODEL_TYPE
+from embedwell_models.families import by_model_type
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import Family, NextToken, Row, Variant
 from embedwell_models.model_description import ModelDescription
@@ -28,6 +28,10 @@ SIZES = {
 def test_a_page_has_its_lists(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
     assert text == page(name), "run python -m docs.build.families_page"
+
+
+def test_the_index_has_the_module_of_each_family() -> None:
+    assert INDEX.read_text(encoding="utf-8") == index(), "run python -m docs.build.families_page"
 
 
 def test_families_share_a_row_with_the_model_types_of_all() -> None:
@@ -70,7 +74,7 @@ def test_what_is_listed_as_refused_is_refused_by_its_name(
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ModelError, match=row["name"]):
         ModelDescription.read(tmp_path).tokenizer()
-    assert (model_type in BY_MODEL_TYPE) == ("files" in row), "only the option is at fault"
+    assert (model_type in by_model_type()) == ("files" in row), "only the option is at fault"
 
 
 def test_without_the_option_the_model_is_served(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.models.tiny import VOCABULARY, write_tokenizer
 
 FAMILIES = sorted(
     name
-    for name, family in families.BY_MODEL_TYPE.items()
+    for name, family in families.by_model_type().items()
     if family.masked_lm_head and name in OPTIONS
 )
 

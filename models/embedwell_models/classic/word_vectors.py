@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.config import option_files
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
@@ -24,7 +25,7 @@ from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTOR_OPTIONS, WORD_VECTORS
+from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTORS
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
@@ -54,7 +55,7 @@ def read_folder(folder: Path) -> CheckpointLayout:
 
     Raises ModelError if there is no table, and for another tokenizer class.
     """
-    options = JsonConfig(folder / WORD_VECTOR_OPTIONS)
+    options = JsonConfig(folder / option_files.WORD_VECTORS)
     options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
     tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
     if tokenizer != _TOKENIZER:

@@ -16,6 +16,7 @@ import numpy as np
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic.word_vectors import TABLE
+from embedwell_models.config import option_files
 from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
 from embedwell_models.convert.word_files import (
     WordVectors,
@@ -32,7 +33,6 @@ from embedwell_models.convert.word_weighting import (
     weight_function,
 )
 from embedwell_models.errors import ModelError
-from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
 from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabulary, WordOptions
 from embedwell_models.vectors import Floats
@@ -143,7 +143,7 @@ def _write_options(folder: Path, words: Sequence[str], width: int) -> None:
     write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
     tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
     options = {"tokenizer_class": tokenizer_class, "update_embeddings": False}
-    write_json(folder / WORD_VECTOR_OPTIONS, options)
+    write_json(folder / option_files.WORD_VECTORS, options)
     write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
     pooling = {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
     write_json(folder / "1_Pooling" / "config.json", pooling)

@@ -1,76 +1,16 @@
-"""Families of models: each describes itself in a module of this package."""
+"""Families of models: each describes itself in a module, which a model of it imports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families import (
-    albert,
-    bert,
-    big_bird,
-    biqwen2_5,
-    bloom,
-    classic,
-    clip,
-    colidefics3,
-    colmodernvbert,
-    colpali,
-    colqwen2,
-    colqwen3,
-    colqwen3_5,
-    cost_wise_gemma,
-    deberta,
-    distilbert,
-    dpr,
-    electra,
-    embedding_gemma2,
-    ernie,
-    esm,
-    eurobert,
-    gemma,
-    gpt2,
-    gpt_neo,
-    gpt_neox,
-    gptj,
-    gte,
-    jina_bert,
-    jina_clip,
-    jina_reranker,
-    jina_v3,
-    jina_v4,
-    jina_v5,
-    lfm2,
-    llama,
-    longformer,
-    luke,
-    m2m_100,
-    minicpm,
-    modernbert,
-    mpnet,
-    mpt,
-    nemotron_vl,
-    neobert,
-    nomic,
-    nomic_vision,
-    nvembed,
-    phi3,
-    qwen,
-    qwen2_5_vl,
-    qwen2_vl,
-    qwen3_5,
-    qwen3_vl,
-    roberta,
-    roformer,
-    siglip,
-    static,
-    t5,
-    t5gemma2,
-    xlnet,
-    xmod,
-)
+from embedwell_models.families import index
 from embedwell_models.families.family import Family
 from embedwell_models.families.remote_code import (
     bidirectional_code,
@@ -79,82 +19,107 @@ from embedwell_models.families.remote_code import (
 )
 from embedwell_models.families.unread_keys import unread_keys
 
-ALL: Sequence[Family] = (  # in the order of the documentation
-    *bert.FAMILIES,
-    *ernie.FAMILIES,
-    *electra.FAMILIES,
-    *dpr.FAMILIES,
-    *roberta.FAMILIES,
-    *xmod.FAMILIES,
-    *longformer.FAMILIES,
-    *big_bird.FAMILIES,
-    *luke.FAMILIES,
-    *m2m_100.FAMILIES,
-    *roformer.FAMILIES,
-    *esm.FAMILIES,
-    *distilbert.FAMILIES,
-    *albert.FAMILIES,
-    *mpnet.FAMILIES,
-    *deberta.FAMILIES,
-    *t5.FAMILIES,
-    *xlnet.FAMILIES,
-    *nomic.FAMILIES,
-    *jina_bert.FAMILIES,
-    *jina_v3.FAMILIES,
-    *jina_v4.FAMILIES,
-    *jina_v5.FAMILIES,
-    *jina_reranker.FAMILIES,
-    *gte.FAMILIES,
-    *modernbert.FAMILIES,
-    *eurobert.FAMILIES,
-    *neobert.FAMILIES,
-    *llama.FAMILIES,
-    *nemotron_vl.FAMILIES,
-    *minicpm.FAMILIES,
-    *phi3.FAMILIES,
-    *nvembed.FAMILIES,
-    *qwen.FAMILIES,
-    *qwen2_vl.FAMILIES,
-    *qwen2_5_vl.FAMILIES,
-    *biqwen2_5.FAMILIES,
-    *qwen3_vl.FAMILIES,
-    *qwen3_5.FAMILIES,
-    *gemma.FAMILIES,
-    *cost_wise_gemma.FAMILIES,
-    *t5gemma2.FAMILIES,
-    *embedding_gemma2.FAMILIES,
-    *gpt2.FAMILIES,
-    *gpt_neo.FAMILIES,
-    *gpt_neox.FAMILIES,
-    *gptj.FAMILIES,
-    *bloom.FAMILIES,
-    *mpt.FAMILIES,
-    *lfm2.FAMILIES,
-    *clip.FAMILIES,
-    *siglip.FAMILIES,
-    *jina_clip.FAMILIES,
-    *colmodernvbert.FAMILIES,
-    *colidefics3.FAMILIES,
-    *colpali.FAMILIES,
-    *colqwen2.FAMILIES,
-    *colqwen3.FAMILIES,
-    *colqwen3_5.FAMILIES,
-    *static.FAMILIES,
-    *classic.FAMILIES,
+MODULES: Sequence[str] = (  # in the order of the documentation
+    "bert",
+    "ernie",
+    "electra",
+    "dpr",
+    "roberta",
+    "xmod",
+    "longformer",
+    "big_bird",
+    "luke",
+    "m2m_100",
+    "roformer",
+    "esm",
+    "distilbert",
+    "albert",
+    "mpnet",
+    "deberta",
+    "t5",
+    "xlnet",
+    "nomic",
+    "jina_bert",
+    "jina_v3",
+    "jina_v4",
+    "jina_v5",
+    "jina_reranker",
+    "gte",
+    "modernbert",
+    "eurobert",
+    "neobert",
+    "llama",
+    "nemotron_vl",
+    "minicpm",
+    "phi3",
+    "nvembed",
+    "qwen",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "biqwen2_5",
+    "qwen3_vl",
+    "qwen3_5",
+    "gemma",
+    "cost_wise_gemma",
+    "t5gemma2",
+    "embedding_gemma2",
+    "gpt2",
+    "gpt_neo",
+    "gpt_neox",
+    "gptj",
+    "bloom",
+    "mpt",
+    "lfm2",
+    "clip",
+    "siglip",
+    "jina_clip",
+    "colmodernvbert",
+    "colidefics3",
+    "colpali",
+    "colqwen2",
+    "colqwen3",
+    "colqwen3_5",
+    "static",
+    "classic",
 )
-BY_MODEL_TYPE: Mapping[str, Family] = {name: family for family in ALL for name in family.own_types}
-_VARIANTS = [(variant, family) for family in ALL for variant in family.variants]
-_BY_NAME: Mapping[str, Family] = {name: family for family in ALL for name in family.names}
+
+
+def every_family() -> list[Family]:
+    """Import all families, in the order of the documentation."""
+    return [family for module in MODULES for family in _families(module)]
+
+
+def by_model_type() -> Mapping[str, Family]:
+    """Import all families, and return each by its own values of model_type."""
+    return {name: family for family in every_family() for name in family.own_types}
 
 
 def named(name: str) -> Family:
     """Return the family with a name of EncoderConfig."""
-    return _BY_NAME[name]
+    return next(family for family in _families(index.NAMES[name]) if name in family.names)
 
 
 def names(has: Callable[[Family], bool]) -> list[str]:
     """List the sorted names of the families that have something."""
-    return sorted(name for name, family in _BY_NAME.items() if has(family))
+    return sorted(name for family in every_family() if has(family) for name in family.names)
+
+
+def of_model_type(model_type: str) -> Family | None:
+    """Return the family of a model_type unless a variant applies; None if there is none."""
+    families = (
+        each for module in index.MODEL_TYPES.get(model_type, ()) for each in _families(module)
+    )
+    return next((family for family in families if model_type in family.own_types), None)
+
+
+@cache
+def _families(module: str) -> Sequence[Family]:
+    families: Sequence[Family] = _import(module).FAMILIES
+    return families
+
+
+def _import(module: str) -> ModuleType:
+    return import_module(f"{__name__}.{module}")
 
 
 def read(folder: Path) -> CheckpointLayout:
@@ -173,8 +138,9 @@ def read_images(folder: Path) -> ImageSpec:
     Raises ModelError for a folder without an image encoder, and as `read` does.
     """
     options = JsonConfig(folder / "config.json")
-    if nomic.is_vision(options):
-        spec = nomic_vision.read(options)
+    if _import("nomic").is_vision(options):
+        nomic_vision = _import("nomic_vision")
+        spec: ImageSpec = nomic_vision.read(options)
         unread = unread_keys(options, nomic_vision.IGNORED)
         return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))
     images = read(folder).images
@@ -201,9 +167,15 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
 
 def _family(options: JsonConfig) -> Family:
     name = options.get("model_type", "")
+    modules = index.MODEL_TYPES.get(name, ())
     applying = (
         family
-        for variant, family in _VARIANTS
+        for module in modules
+        for family in _families(module)
+        for variant in family.variants
         if variant.model_type == name and variant.applies(options)
     )
-    return next(applying, None) or options.choice("model_type", BY_MODEL_TYPE, "")
+    known = {each: each for each in index.MODEL_TYPES if each}
+    family = next(applying, None) or of_model_type(options.choice("model_type", known, ""))
+    assert family is not None, 'each model_type in the index but "" is some family\'s own'
+    return family

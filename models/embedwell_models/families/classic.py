@@ -12,8 +12,6 @@ from embedwell_models.tables.stored import TensorNames
 
 WORD_VECTORS = "word_vectors"
 WORD_TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
-WORD_VECTOR_OPTIONS = "wordembedding_config.json"
-"""File of a folder of word vectors, which has no config.json."""
 
 
 def _reader(name: str) -> Reader:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_bert, jina_v3, vision
@@ -17,7 +18,6 @@ from embedwell_models.families.family import Family, Row
 from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.positions.schemes import GridRotary, Learned
 
-TEXT_CONFIG = "text_config.json"
 """File with the config.json of the model that `hf_model_name_or_path` of the texts names."""
 
 _EPS = 1e-6  # of every norm of images
@@ -69,14 +69,14 @@ def read(options: JsonConfig) -> CheckpointLayout:
     widths = [spec.config.hidden_size, texts["embed_dim"], images.width]
     if len({*widths}) != 1:
         raise ModelError(
-            f"{options.path}: hidden_size of {TEXT_CONFIG}, embed_dim of texts and embed_dim of "
+            f"{options.path}: hidden_size of {JINA_CLIP_TEXT}, embed_dim of texts and embed_dim of "
             f"images are {widths}: they must be equal"
         )
     return replace(spec, images=images)
 
 
 def _texts(options: JsonConfig) -> CheckpointLayout:
-    name, path = options["hf_model_name_or_path"], options.path.parent / TEXT_CONFIG
+    name, path = options["hf_model_name_or_path"], options.path.parent / JINA_CLIP_TEXT
     if not path.is_file():
         raise ModelError(
             f"{path} is missing: it is the config.json of {name}, which has the sizes of the text "
@@ -92,7 +92,7 @@ def _texts(options: JsonConfig) -> CheckpointLayout:
         prefixes=(f"{_TEXT_PREFIX}roberta.", _TEXT_PREFIX),
         unused=(*spec.unused, *_TEXT_UNUSED),
         adapters=adapters,
-        unread_keys=tuple(f"{TEXT_CONFIG}: {key}" for key in unread),
+        unread_keys=tuple(f"{JINA_CLIP_TEXT}: {key}" for key in unread),
     )
 
 

@@ -11,14 +11,10 @@ from embedwell_models.config.checkpoint_layout import (
     Projection,
 )
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.page_format import DESCRIBED_IMAGE, PageFormat
 from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import Family, Row, Variant
 
-PAGE = (
-    "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|>\n"
-)
-"""Text of an image in the code of the authors."""
 _CODE = "JinaEmbeddingsV4Model"
 _TYPE = "qwen2_5_vl"
 _MAX_LENGTH = 32_768  # tokens of a text in that code
@@ -47,7 +43,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         image_tokens=images,
         page_format=PageFormat(
             placeholder=images.placeholder,
-            page=PAGE,
+            page=f"{DESCRIBED_IMAGE}\n",
             query_prefix="Query: ",
             augmentation=None,
             augmentations=0,

@@ -9,11 +9,11 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, DecoderSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.config.option_files import KALM_RERANKER
 from embedwell_models.families import gemma
 from embedwell_models.families.decoder import sliding_window
 from embedwell_models.families.family import Family, Row
 
-OPTIONS_FILE = "kalm_cross_encoder_config.json"
 """File with the options of a KaLM-Reranker; earlier revisions have none."""
 
 _CLASS = "T5Gemma2ForConditionalGeneration"
@@ -31,7 +31,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     options.require("tie_word_embeddings", True)
     text = options.nested("encoder").nested("text_config")
     encoder = _encoder(text)
-    stated = JsonConfig.optional(options.path.with_name(OPTIONS_FILE))
+    stated = JsonConfig.optional(options.path.with_name(KALM_RERANKER))
     decoder = DecoderSpec(
         layout=_decoder(options.nested("decoder"), encoder),
         chunk_size=stated.nullable("encoder_chunk_size", _CHUNK_SIZE) or 1,

@@ -8,8 +8,8 @@ from pathlib import Path
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.errors import ModelError
-from embedwell_models.families.jina_clip import TEXT_CONFIG
 from embedwell_models.hub.huggingface import fetch_config
 from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
@@ -65,7 +65,7 @@ def with_text_config(folder: Path, cache: Path) -> Path:
     """
     options = JsonConfig(folder / "config.json").nested("text_config")
     name = options.get("hf_model_name_or_path", "")
-    if not name or (folder / TEXT_CONFIG).is_file():
+    if not name or (folder / JINA_CLIP_TEXT).is_file():
         return folder
     try:
         config = Path(name) / "config.json"
@@ -73,9 +73,9 @@ def with_text_config(folder: Path, cache: Path) -> Path:
     except ModelError as error:
         raise ModelError(
             f"{options.path} names {name!r} for the sizes of its text encoder: {error}; put a copy "
-            f"of its config.json there as {TEXT_CONFIG}"
+            f"of its config.json there as {JINA_CLIP_TEXT}"
         ) from None
-    links = {**_links_to_all(folder), TEXT_CONFIG: config.absolute()}
+    links = {**_links_to_all(folder), JINA_CLIP_TEXT: config.absolute()}
     return linked_folder(cache / "text_configs", folder.name, links)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
-from embedwell_models.families import biqwen2_5
 from embedwell_models.hub.linked_folders import linked_folder
 from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
@@ -19,7 +18,7 @@ from embedwell_models.tokenizer.loading import loader
 
 _BASE = "base_model_name_or_path"
 _CLASSIFIER = "ForSequenceClassification"
-_CODES = {"BiQwen2_5_Processor": biqwen2_5.CODE}  # class of a processor -> of its model
+_CODES = {"BiQwen2_5_Processor": "BiQwen2_5"}  # class of a processor -> of its model
 _LABELS = ("id2label", "label2id", "num_labels")
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from typing import Any
 
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import DESCRIBED_IMAGE
 from embedwell_models.errors import ModelError
-from embedwell_models.families import jina_v4
 from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, TextFormat
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
@@ -55,15 +55,14 @@ TEXT_FORMATS: Mapping[str, TextFormat] = {
         plain="",
         instructed=("", ""),
         after="<|endoftext|>",
-        image="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
-        "<|im_end|>",
+        image=DESCRIBED_IMAGE,
         instructs_images=False,
     ),
     "jina_v4": TextFormat(  # from the code beside the weights of Jina v4
         plain="",
         instructed=("", ""),
         after="",
-        image=jina_v4.PAGE,
+        image=f"{DESCRIBED_IMAGE}\n",
         instructs_images=False,
         single_images=True,
     ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families.t5gemma2 import OPTIONS_FILE
+from embedwell_models.config.option_files import KALM_RERANKER
 from embedwell_models.tokenizer.formats import (
     DecoderFormat,
     PairFormat,
@@ -131,7 +131,7 @@ def read_decoder_format(encoder: Path) -> DecoderFormat:
     A folder without the file of options has the defaults of the authors' code. Raises ModelError
     for an option that is not known.
     """
-    options = JsonConfig.optional(encoder / OPTIONS_FILE)
+    options = JsonConfig.optional(encoder / KALM_RERANKER)
     lengths = {"query_max_length": 512, "document_max_length": 1024}
     options.refuse_unknown({*lengths, "encoder_chunk_size", "system_instruction"})
     system = options.get("system_instruction", _SYSTEM)

@@ -13,6 +13,7 @@ from embedwell_models import classic, families
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families import classic as classic_families
 from tests.conftest import Folder
 
 
@@ -33,31 +34,33 @@ def test_every_module_that_describes_families_is_in_the_registry() -> None:
         for module in pkgutil.iter_modules(families.__path__)
     ]
     described = [family for module in modules for family in getattr(module, "FAMILIES", ())]
-    assert len(described) == len(families.ALL)
-    assert all(family in families.ALL for family in described)
+    assert len(described) == len(families.every_family())
+    assert all(family in families.every_family() for family in described)
 
 
 def test_no_two_families_have_a_name_or_a_model_type() -> None:
     for found in (
-        Counter(name for family in families.ALL for name in family.names),
-        Counter(name for family in families.ALL for name in family.own_types),
+        Counter(name for family in families.every_family() for name in family.names),
+        Counter(name for family in families.every_family() for name in family.own_types),
     ):
         assert found.most_common(1)[0][1] == 1, found.most_common(3)
 
 
 def test_a_variant_is_one_of_another_family_or_lacks_its_model_type() -> None:
-    for family in families.ALL:
+    for family in families.every_family():
         for variant in family.variants:
-            usual = families.BY_MODEL_TYPE.get(variant.model_type)
+            usual = families.by_model_type().get(variant.model_type)
             assert usual is not family and (usual is None) == (variant.model_type == "")
 
 
 def test_every_family_has_a_reader_or_is_a_table() -> None:
-    assert all((family.read is None) == (family.table is not None) for family in families.ALL)
+    assert all(
+        (family.read is None) == (family.table is not None) for family in families.every_family()
+    )
 
 
 def test_every_classic_family_is_in_the_registry() -> None:
-    source = Path(families.classic.__file__).read_text(encoding="utf-8")
+    source = Path(classic_families.__file__).read_text(encoding="utf-8")
     for path in Path(classic.__file__).parent.glob("*.py"):
         if path.stem not in ("__init__", "own_layers_encoder"):
             assert f"{classic.__name__}.{path.stem}:" in source, path

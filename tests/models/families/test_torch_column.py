@@ -36,7 +36,7 @@ def test_the_column_says_which_models_need_torch(case: Case, tmp_path: Path) -> 
 
 def column(model_type: str) -> str:
     """What the table says of the family of a model type; variants of it have later rows."""
-    return families.BY_MODEL_TYPE[model_type].rows[0].torch
+    return families.by_model_type()[model_type].rows[0].torch
 
 
 def of_a_usual_size(config: EncoderConfig, arrays: Weights) -> tuple[EncoderConfig, Weights]:

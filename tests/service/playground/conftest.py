@@ -105,3 +105,14 @@ def is_within(url: str, origin: str) -> bool:
     """Whether a URL is of an origin, or needs no network."""
     parts = urlsplit(url)
     return parts.scheme in ("data", "blob") or f"{parts.scheme}://{parts.netloc}" == origin
+
+
+def drop(page: Page, name: str, content: str) -> None:
+    """Drop a file on the page."""
+    transfer = page.evaluate_handle(
+        "([name, content]) => { const transfer = new DataTransfer();"
+        "transfer.items.add(new File([content], name)); return transfer; }",
+        [name, content],
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
+    expect(page.locator(".drop")).to_contain_text(f"now: {name}")

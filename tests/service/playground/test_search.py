@@ -5,9 +5,8 @@ import re
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
-from tests.service.playground.conftest import OpenView
+from tests.service.playground.conftest import OpenView, drop
 from tests.service.playground.copied import copied_results
-from tests.service.playground.test_views import drop
 from tests.service.server import Server
 
 LIMIT = 100_000  # characters that the field of texts shows

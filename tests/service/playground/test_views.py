@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.service.local_server import local_server
-from tests.service.playground.conftest import OpenView
+from tests.service.playground.conftest import OpenView, drop
 from tests.service.playground.copied import copied_results
 from tests.service.server import Server
 
@@ -369,17 +369,6 @@ def test_a_document_that_is_too_long_says_what_is_left_out(open_view: OpenView) 
 
 ANIMALS = [f"a {color} {animal}" for color in ("red", "blue") for animal in ("fox", "cat", "owl")]
 SHIPS = [f"{count} ships on the sea" for count in ("two", "three", "ten", "many")]
-
-
-def drop(page: Page, name: str, content: str) -> None:
-    """Drop a file on the page."""
-    transfer = page.evaluate_handle(
-        "([name, content]) => { const transfer = new DataTransfer();"
-        "transfer.items.add(new File([content], name)); return transfer; }",
-        [name, content],
-    )
-    page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
-    expect(page.locator(".drop")).to_contain_text(f"now: {name}")
 
 
 def saved_map(page: Page) -> list[dict[str, str]]:

@@ -171,7 +171,7 @@ def _special(folder: Path, reader: Reader | None) -> dict[str, str]:
 def _adds_eos(folder: Path, added: AddedTokens) -> bool:
     # transformers 4 and the models' authors follow add_eos_token; transformers 5 ignores it.
     model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
-    family = families.BY_MODEL_TYPE.get(model_type)
+    family = families.of_model_type(model_type)
     return bool(added.options.get("add_eos_token")) or (family is not None and family.ends_texts)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tokenizers import Tokenizer, normalizers
 
-from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families import index
 from embedwell_models.families.family import TokenizerOverride
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
@@ -99,10 +99,7 @@ _FUNCTIONS: Mapping[TokenizerOverride, Override] = {
     "nothing": lambda rust, added: None,
 }
 _OVERRIDES: Mapping[str, Override] = {
-    stem(name): _FUNCTIONS[family.tokenizer_override]
-    for family in families.ALL
-    if family.tokenizer_override
-    for name in (*family.own_types, *family.tokenizer_classes)
+    stem(name): _FUNCTIONS[override] for name, override in index.TOKENIZER_OVERRIDES.items()
 }
 
 

@@ -1,0 +1,8 @@
+"""Names of files of options that some models have beside config.json."""
+
+JINA_CLIP_TEXT = "text_config.json"
+"""Options of the text encoder of a Jina CLIP."""
+KALM_RERANKER = "kalm_cross_encoder_config.json"
+"""Options of a KaLM-Reranker."""
+WORD_VECTORS = "wordembedding_config.json"
+"""Options of a folder of word vectors, which has no config.json."""
