@@ -55,6 +55,10 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     r"embedwell (convert|serve) laser": NotRun(
         "the reader's own model", "tests/models/convert/test_laser.py"
     ),
+    r"KERNELS=compiled python3 -m pip wheel ": NotRun("builds wheels", "tests/test_install.py"),
+    r"embedwell pull BAAI/|HF_HUB_OFFLINE=1 embedwell serve \./": NotRun(
+        "fetches a model of the hub", "tests/service/cli/test_commands.py"
+    ),
     r"(uvicorn|granian) ": Serves(),
     r"curl ": Runs(),
     r"docker compose ": NotRun("needs Docker", "tests/deploy/test_compose.py"),

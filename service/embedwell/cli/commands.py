@@ -4,9 +4,11 @@ import json
 import logging
 import os
 import pkgutil
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -190,8 +192,13 @@ def serve(**flags: Any) -> None:
 
 @main.command()
 @click.argument("named", metavar="[MODEL]", required=False)
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    help="Also copy the files into this new folder, for a machine without network.",
+)
 @options(*MODEL)
-def pull(**flags: Any) -> None:
+def pull(to: Path | None, **flags: Any) -> None:
     """Fetch MODEL into the cache and verify every file of it."""
     settings = read(flags)
     configure_logging(settings.log_level, settings.log_format)
@@ -200,7 +207,11 @@ def pull(**flags: Any) -> None:
         if not os.access(path, os.R_OK):
             problem = dangling_link(path)
             raise click.ClickException(f"{path} {problem}" if problem else permission_denied(path))
-    click.echo(folder)
+    if to is not None:
+        if to.exists():
+            raise click.ClickException(f"{to} exists; name a folder that does not")
+        shutil.copytree(folder, to)  # of a cache with links, the files
+    click.echo(to or folder)
 
 
 @main.command()

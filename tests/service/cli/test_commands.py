@@ -43,6 +43,20 @@ def test_pull_prints_the_verified_folder(minilm_folder: Path) -> None:
     assert run("pull").strip() == str(minilm_folder)
 
 
+def test_pull_copies_a_model_that_is_served_without_a_network(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    linked, to = tmp_path / "cache", tmp_path / "model"
+    linked.mkdir()
+    for path in minilm_folder.iterdir():
+        (linked / path.name).symlink_to(path)  # as a hub's cache does
+    assert run("pull", str(linked), "--to", str(to)).strip() == str(to)
+    assert not any(path.is_symlink() for path in to.rglob("*"))
+    assert json.loads(run("inspect", str(to), "--json"))["dim"] == 384
+    message = run("pull", str(linked), "--to", str(to), status=1)
+    assert f"{to} exists; name a folder that does not" in message
+
+
 def test_pull_refuses_a_changed_file(minilm_folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / DEFAULT
     copy.mkdir()
