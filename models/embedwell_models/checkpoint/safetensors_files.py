@@ -26,7 +26,7 @@ GGUF = "model.gguf"
 FURTHER_GGUF = f"*-of-*{other_files.GGUF}"
 """Names of the further parts of a model in GGUF."""
 
-_EXPORTS = ("model.onnx", "model_fp16.onnx")
+EXPORTS = ("model.onnx", "model_fp16.onnx")
 """Names of exports with all weights as they were; hubs have quantised ones with them."""
 
 FP8 = "F8_E4M3"
@@ -118,7 +118,7 @@ def _onnx_files(folder: Path) -> list[Path]:
     if any(folder.glob("*.safetensors")) or pickles(folder):
         return []
     places = [folder, folder / "onnx"]
-    for name in _EXPORTS:
+    for name in EXPORTS:
         if exports := [place / name for place in places if (place / name).is_file()]:
             return exports[:1]
     listed = [path for place in places for path in place.glob("*.onnx") if path.is_file()]

@@ -42,8 +42,8 @@ def fetch(
 ) -> Path:
     """Return the folder of organisation/name; the first use fetches it into the client's cache.
 
-    pickled: folders inside the model whose torch.save weights are fetched too. exported: folders
-    inside the model whose weights in ONNX are fetched too.
+    pickled: folders inside the model whose torch.save weights are fetched too. exported: files in
+    ONNX that are fetched too, with the files of their weights.
 
     A fetched model is not fetched again, so that vectors do not change with the branch and the hub
     may be down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT:
@@ -53,8 +53,7 @@ def fetch(
     """
     weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
     weights += PICKLED_HEADS if pickled else ()
-    for part in map(PurePosixPath, exported):
-        weights += [(part / path).as_posix() for path in ("model.onnx*", "onnx/model.onnx*")]
+    weights += [f"{name}*" for name in exported]
     return _snapshot(model, revision, cache, [*_PATTERNS, *weights])
 
 

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -20,10 +20,11 @@ DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
 _SIMILAR = 0.9  # ratio of difflib
 
+_NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"
 _OTHER_FORMATS = (
-    "if it has only files of another format, or of ONNX without model.onnx, which embedwell does "
-    "not read, give the name of the original model; if it has GGUF files, fetch one and give its "
-    "path"
+    "if it has only files of another format, or of ONNX without model.onnx or model_fp16.onnx, "
+    "which embedwell does not read, give the name of the original model; if it has GGUF files, "
+    "fetch one and give its path"
 )
 
 log = logging.getLogger(__name__)
@@ -237,8 +238,10 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
         return folder
     target = converted_folder(model, folder, cache)
     parts = conversion.parts_without_safetensors(folder)
-    if parts and not target.is_dir() and not _has_pickles(model, folder):
-        folder = huggingface.fetch(model, revision, cache / "hub", exported=parts)
+    if parts and not target.is_dir():
+        names = huggingface.file_names(model, commit=folder.name)
+        if exported := _exports(model, names, parts):
+            folder = huggingface.fetch(model, revision, cache / "hub", exported=exported)
     missing = " and no ".join(conversion.missing_files(folder))
     if not missing:
         return folder
@@ -254,9 +257,27 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     return target
 
 
-def _has_pickles(model: str, folder: Path) -> bool:
-    names = map(PurePosixPath, huggingface.file_names(model, commit=folder.name))
-    return any(path.match("pytorch_model*.bin") for path in names)
+def _exports(model: str, names: Sequence[str], parts: Sequence[str]) -> list[str]:
+    """Return the file in ONNX of each part of a model that has no pickle.
+
+    Raises ModelError for a part without either.
+    """
+    from embedwell_models.checkpoint.safetensors_files import EXPORTS
+
+    pickled = {
+        path.parent for path in map(PurePosixPath, names) if path.match("pytorch_model*.bin")
+    }
+    exports = []
+    for part in map(PurePosixPath, parts):
+        if part in pickled:
+            continue
+        paths = [(part / place / name).as_posix() for name in EXPORTS for place in ("", "onnx")]
+        if not (known := [path for path in paths if path in names]):
+            others = [name for name in names if PurePosixPath(name).suffix == other_files.ONNX]
+            listed = f" (it has {', '.join(sorted(others)[:3])})" if others else ""
+            raise ModelError(f"{model} has {_NO_WEIGHTS}{listed}; {_OTHER_FORMATS}")
+        exports += known[:1]
+    return exports
 
 
 def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
@@ -272,7 +293,7 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
     parts = conversion.parts_without_safetensors(folder)
     folder = huggingface.fetch(model, revision, cache / "hub", parts)
     if not all(safetensors_files.pickles(folder / part) for part in parts):
-        raise ModelError(f"{model} has neither safetensors nor pytorch_model.bin; {_OTHER_FORMATS}")
+        raise ModelError(f"{model} has {_NO_WEIGHTS}; {_OTHER_FORMATS}")
     return folder
 
 

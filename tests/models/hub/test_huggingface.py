@@ -89,10 +89,11 @@ def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull:
     assert found(done.stdout) == FILES
 
 
-@pytest.mark.parametrize("place", ["", "onnx/"])
-def test_of_a_model_in_onnx_alone_the_plain_export_is_fetched(pull: Pull, place: str) -> None:
+@pytest.mark.parametrize("name", ["model.onnx", "onnx/model.onnx", "onnx/model_fp16.onnx"])
+def test_of_a_model_in_onnx_alone_the_plain_export_is_fetched(pull: Pull, name: str) -> None:
     small = {name: content for name, content in FILES.items() if name != "model.safetensors"}
-    exported = {f"{place}{name}": b"a graph" for name in ("model.onnx", "model.onnx_data")}
+    exported = {name: b"a graph", f"{name}_data": b"weights"}
+    place = name.rpartition("model")[0]
     others = {f"{place}model_quantized.onnx": b"", f"{place}decoder_model.onnx": b""}
     with Hub(NAME, {**small, **exported, **others}) as hub:
         done = pull(hub)
@@ -285,15 +286,18 @@ def without_extra(tmp_path: Path) -> dict[str, str]:
 def test_a_model_in_the_format_of_another_program_alone_is_refused(
     pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
-    message = "if it has only files of another format, or of ONNX without model.onnx, which"
+    message = "if it has only files of another format, or of ONNX without model.onnx or model_fp16"
     with Hub(NAME, {"model-Q8_0.gguf": b"GGUF", "README.md": b"# A model"}) as hub:
         refused = pull(hub)
     assert refused.returncode == 1 and f"{NAME} has no config.json; {message}" in refused.stderr
     files = {name: data for name, data in pickled.items() if name != "pytorch_model.bin"}
     with Hub(NAME, {**files, "onnx/model_quantized.onnx": b"a graph"}) as hub:
         refused = run(hub, tmp_path / "other", "convert", NAME)
-    reason = f"{NAME} has neither safetensors nor pytorch_model.bin; {message}"
-    assert refused.returncode == 1 and reason in refused.stderr
+        pulled = run(hub, tmp_path / "third", "pull", "--model", NAME)
+    reason = f"{NAME} has neither safetensors nor pytorch_model.bin"
+    assert refused.returncode == 1 and f"{reason}; {message}" in refused.stderr
+    listed = f"{reason} (it has onnx/model_quantized.onnx); {message}"
+    assert pulled.returncode == 1 and listed in pulled.stderr
 
 
 def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
