@@ -72,12 +72,12 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 def _config(options: JsonConfig, blocks: int, encoder: int, decoder: int) -> EncoderConfig:
     # encoder, decoder: numbers of layers. The input of the decoder is one more state.
-    width = options.get("d_model", 768)
+    width = options.first_of("d_model", "hidden_size", default=768)
     config = plain_config(
         vocab_size=options.get("vocab_size", 30522),
         hidden_size=width,
         num_layers=encoder + (1 + decoder if decoder else 0),
-        num_heads=options.get("n_head", 12),
+        num_heads=options.first_of("n_head", "num_attention_heads", default=12),
         head_size=options.get("d_head", 64),
         intermediate_size=options.get("d_inner", 3072),
         max_positions=options.get("max_position_embeddings", _MAX_POSITIONS),

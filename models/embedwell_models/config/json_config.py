@@ -211,9 +211,23 @@ class JsonConfig:
         """Return the value, None if it is null; the default if it is missing."""
         return None if key in self and self._values[key] is None else self.get(key, default)
 
-    def first_of(self, *names: str) -> Any:
-        """Return the value of the first key that is present; raises ModelError if none is."""
-        return self[next((name for name in names if name in self), names[0])]
+    def first_of(self, *names: str, default: Any = None) -> Any:
+        """Return the value of keys that mean the same.
+
+        default: the value if none is present; without a default, one is required.
+
+        Raises ModelError if none is present, and if two have different values: which of them counts
+        depends on the version of transformers.
+        """
+        first, *others = [name for name in names if self._values.get(name) is not None] or names[:1]
+        value = self[first] if default is None else self.get(first, default)
+        for name in others:
+            if self[name] != value:
+                raise ModelError(
+                    f"{self.path}: {self._prefix}{first} = {value!r} and {name} = {self[name]!r} "
+                    "mean the same, but differ: remove the wrong one"
+                )
+        return value
 
     def choice(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
         """Map the value through `choices`; raises ModelError for another value.

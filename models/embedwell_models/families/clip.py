@@ -72,6 +72,7 @@ def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projecti
 
 
 def _encoder(options: JsonConfig) -> CheckpointLayout:
+    options.require("is_causal", True)
     # The defaults are those of the smallest published model.
     config = plain_config(
         vocab_size=options.get("vocab_size", 49_408),

@@ -38,9 +38,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     sinusoidal = options.require("sinusoidal_pos_embds", False, True)
     config = plain_config(
         vocab_size=options["vocab_size"],
-        hidden_size=options["dim"],
-        num_layers=options["n_layers"],
-        num_heads=options["n_heads"],
+        hidden_size=options.first_of("dim", "hidden_size"),
+        num_layers=options.first_of("n_layers", "num_hidden_layers"),
+        num_heads=options.first_of("n_heads", "num_attention_heads"),
         intermediate_size=options["hidden_dim"],
         max_positions=options["max_position_embeddings"],
         activation=options.choice("activation", ACTIVATIONS, "gelu"),

@@ -27,12 +27,12 @@ _NORM_EPS = 1e-5  # torch's default
 
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an encoder; a decoder in the checkpoint is ignored."""
-    width = options["d_model"]
+    width = options.first_of("d_model", "hidden_size")
     config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=options["encoder_layers"],
-        num_heads=options["encoder_attention_heads"],
+        num_layers=options.first_of("encoder_layers", "num_hidden_layers"),
+        num_heads=options.first_of("encoder_attention_heads", "num_attention_heads"),
         intermediate_size=options["encoder_ffn_dim"],
         max_positions=options.get("max_position_embeddings", 1024),
         activation=options.choice("activation_function", ACTIVATIONS, "relu"),

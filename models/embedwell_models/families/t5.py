@@ -26,10 +26,10 @@ def read(options: JsonConfig) -> CheckpointLayout:
     options.require("is_decoder", False)
     config = plain_config(
         vocab_size=options["vocab_size"],
-        hidden_size=options["d_model"],
-        num_layers=options["num_layers"],
-        num_heads=options["num_heads"],
-        head_size=options["d_kv"],
+        hidden_size=options.first_of("d_model", "hidden_size"),
+        num_layers=options.first_of("num_layers", "num_hidden_layers"),
+        num_heads=options.first_of("num_heads", "num_attention_heads"),
+        head_size=options.first_of("d_kv", "head_dim"),
         intermediate_size=options["d_ff"],
         max_positions=options.get("n_positions", _TRAINED),
         activation=activation,

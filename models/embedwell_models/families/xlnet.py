@@ -47,9 +47,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     options.require("clamp_len", -1, 0)
     config = plain_config(
         vocab_size=options["vocab_size"],
-        hidden_size=options["d_model"],
-        num_layers=options["n_layer"],
-        num_heads=options["n_head"],
+        hidden_size=options.first_of("d_model", "hidden_size"),
+        num_layers=options.first_of("n_layer", "num_hidden_layers"),
+        num_heads=options.first_of("n_head", "num_attention_heads"),
         head_size=options.get("d_head", 0),
         intermediate_size=options["d_inner"],
         max_positions=_TRAINED,

@@ -24,6 +24,16 @@ def test_a_null_is_as_good_as_missing(tmp_path: Path) -> None:
     assert (values.get("a", 1), values.get("b", 1), values.get("c", 1)) == (1, 0, 1)
 
 
+def test_of_keys_that_mean_the_same_one_counts_unless_they_differ(tmp_path: Path) -> None:
+    values = raw(tmp_path, {"n_layer": 2, "num_layers": 2, "depth": 3, "other": None})
+    assert values.first_of("n_layer", "num_layers") == values.first_of("other", "n_layer") == 2
+    assert values.first_of("missing", "other", default=5) == 5
+    with pytest.raises(ModelError, match="num_layers = 2 and depth = 3 mean the same, but differ"):
+        values.first_of("other", "num_layers", "depth")
+    with pytest.raises(ModelError, match="has no 'missing'"):
+        values.first_of("missing", "another")
+
+
 def test_an_option_that_is_not_implemented_is_refused_by_name(tmp_path: Path) -> None:
     values = raw(tmp_path, {"kind": "other"})
     with pytest.raises(ModelError, match=r"kind = 'other' is not supported; .*'usual', 'rare'"):

@@ -33,6 +33,10 @@ class Checkpoint:
         self.folder, self._kind, self.own = folder, type(model), case in OWN_ENCODERS
         self._path = folder / "config.json"
         stated = {**model.config.to_dict(), **read_json(self._path)}
+        names = model.config.attribute_map.items()
+        further = {other: stated[own] for other, own in names if own in stated}
+        further |= {"is_causal": True} if families.read(folder).config.causal else {}
+        stated = {**further, **stated}
         self.options: dict[str, Any] = json.loads(json.dumps(stated, default=str))
         self.put()
 
