@@ -11,6 +11,7 @@ from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import precisions
+from tests.models.families.exact import assert_near, exactly
 from tests.models.layerwise_reranker import LAYERS, START, Published, write_layerwise
 
 PAIRS = [
@@ -37,17 +38,12 @@ def edit(folder: Path, **options: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **options}))
 
 
-def assert_close(scores: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    np.testing.assert_allclose(scores, expected, atol=2e-5 * abs(expected).max())
-
-
 @pytest.mark.parametrize("inner", [128, 96], ids=["kernels", "torch"])
 def test_the_last_layer_scores_without_an_option(inner: int, tmp_path: Path) -> None:
     folder = write_layerwise(tmp_path, intermediate_size=inner)
     embedder = load(folder)
     assert embedder.classifier and embedder.classifier.reranks
-    assert_close(embedder.score(PAIRS), Published(folder).scores(PAIRS))
+    assert_near(embedder.score(PAIRS), exactly(Published(folder).scores)(PAIRS))
 
 
 def test_the_chat_template_of_the_base_model_is_not_read(tmp_path: Path) -> None:
@@ -63,7 +59,7 @@ def test_the_layer_of_the_option_scores_with_its_head(layer: int, tmp_path: Path
     edit(folder, cutoff_layers=[layer])
     embedder = load(folder)
     assert embedder.config.num_layers == layer
-    assert_close(embedder.score(PAIRS), Published(folder).scores(PAIRS, layer=layer))
+    assert_near(embedder.score(PAIRS), exactly(Published(folder).scores)(PAIRS, layer=layer))
 
 
 def test_a_pair_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
@@ -75,14 +71,14 @@ def test_a_pair_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
 def test_long_pairs_are_cut_as_by_flag_embedding(tmp_path: Path) -> None:
     folder = write_layerwise(tmp_path)
     published = Published(folder)
-    assert_close(load(folder).score(LONG), published.scores(LONG, 512 - 2 * published.end))
+    assert_near(load(folder).score(LONG), exactly(published.scores)(LONG, 512 - 2 * published.end))
 
 
 def test_an_instruction_is_the_prompt(tmp_path: Path) -> None:
     folder = write_layerwise(tmp_path)
     embedder, prompt = load(folder), "Predict whether passages A and B have the same meaning."
     scores = embedder.score(PAIRS, instruction=prompt)
-    assert_close(scores, Published(folder, prompt).scores(PAIRS))
+    assert_near(scores, exactly(Published(folder, prompt).scores)(PAIRS))
     assert abs(scores - embedder.score(PAIRS)).max() > 0.1
 
 

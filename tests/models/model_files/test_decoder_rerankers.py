@@ -13,6 +13,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 from tests.conftest import precisions
 from tests.models.decoder_reranker import write
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.kalm_reranker import Published, configure, write_kalm_reranker, write_modules
 
 PAIRS = [
@@ -42,13 +43,13 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
 
 
-def assert_close(scores: Floats, expected: Floats) -> None:
-    np.testing.assert_allclose(np.ravel(scores), expected, atol=1e-5 * max(abs(expected)))
+def assert_close(scores: Floats, expected: Expected) -> None:
+    assert_near(np.ravel(scores), expected)
 
 
 def test_scores_are_the_published_ones(embedder: Embedder, folder: Path) -> None:
-    expected = Published(folder).scores(PAIRS)
-    assert np.ptp(expected) > 1.0
+    expected = exactly(Published(folder).scores)(PAIRS)
+    assert np.ptp(expected.values.numpy()) > 1.0
     assert_close(embedder.score(PAIRS), expected)
 
 
@@ -57,7 +58,7 @@ def test_a_decoder_is_not_left_out_where_the_kernels_could_compute_its_encoder(
 ) -> None:
     sizes = {"head_dim": 32, "intermediate_size": 128, "sliding_window": 7}
     folder = write_kalm_reranker(tmp_path, **sizes)
-    assert_close(load(folder).score(PAIRS), Published(folder).scores(PAIRS))
+    assert_close(load(folder).score(PAIRS), exactly(Published(folder).scores)(PAIRS))
 
 
 def test_a_score_is_the_same_bits_in_every_batch(embedder: Embedder) -> None:
@@ -67,8 +68,8 @@ def test_a_score_is_the_same_bits_in_every_batch(embedder: Embedder) -> None:
 
 
 def test_an_instruction_replaces_the_published_one(embedder: Embedder, folder: Path) -> None:
-    expected = Published(folder).scores(PAIRS, "Find the opposite.")
-    assert abs(expected - np.ravel(embedder.score(PAIRS))).max() > 0.1
+    expected = exactly(Published(folder).scores)(PAIRS, "Find the opposite.")
+    assert abs(expected.values.numpy() - np.ravel(embedder.score(PAIRS))).max() > 0.1
     assert_close(embedder.score(PAIRS, instruction="Find the opposite."), expected)
 
 
@@ -91,7 +92,7 @@ def test_the_file_of_the_authors_module_is_read(
     folder = write_modules(write_kalm_reranker(tmp_path))
     plain = load(folder)
     embedder, expected = load(write_modules(folder, **options)), Published(folder, **published)
-    assert_close(embedder.score(PAIRS), expected.scores(PAIRS))
+    assert_close(embedder.score(PAIRS), exactly(expected.scores)(PAIRS))
     assert not np.allclose(embedder.score(PAIRS), plain.score(PAIRS), atol=1e-3)
     assert embedder.fingerprint != plain.fingerprint
 

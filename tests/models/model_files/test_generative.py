@@ -1,6 +1,7 @@
 """Language models that rerank, against CrossEncoder and against the logits of transformers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers import (
 from embedwell_models import Embedder
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.vectors import Floats
 from tests.models.decoder_reranker import (
     DOCUMENT_FIRST,
     STRUCTURED,
@@ -28,6 +30,7 @@ from tests.models.decoder_reranker import (
     write_layout,
     write_reranker,
 )
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.layerwise_reranker import Published
 
 PAIRS = [
@@ -52,15 +55,15 @@ def layout(folder: Path, **options: Any) -> Path:
     return write_layout(folder, (token_id(folder, "yes"), token_id(folder, "no")), **options)
 
 
-def predicted(folder: Path, **options: Any) -> np.ndarray[Any, Any]:
-    """Scores of PAIRS one by one, as sentence-transformers computes them."""
+def predicted(folder: Path, pairs: Sequence[Any] = PAIRS, **options: Any) -> Expected:
+    """Scores of pairs one by one, as sentence-transformers computes them."""
     model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
-    return np.asarray(model.predict(PAIRS, batch_size=1, **options))
+    predict: Any = model.predict
+    return exactly(predict)(pairs, batch_size=1, **options)
 
 
-def assert_close(scores: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    np.testing.assert_allclose(np.ravel(scores), expected, atol=2e-5 * abs(expected).max())
+def assert_close(scores: Floats, expected: Expected) -> None:
+    assert_near(np.ravel(scores), expected)
 
 
 @pytest.mark.parametrize("model_type", ["qwen3", "gemma", "qwen2", "llama", "mistral"])
@@ -97,8 +100,9 @@ def test_a_chat_template_is_applied_as_by_sentence_transformers(
 def test_the_query_remains_where_it_comes_after_a_long_document(tmp_path: Path) -> None:
     # sentence-transformers, which cuts the end of the text, leaves the query out.
     folder = layout(write_reranker(tmp_path, template=DOCUMENT_FIRST))
-    embedder, expected = load(folder), predicted(folder)
-    assert_close(np.delete(embedder.score(PAIRS), LONG), np.delete(expected, LONG))
+    pairs = [pair for index, pair in enumerate(PAIRS) if index != LONG]
+    embedder = load(folder)
+    assert_close(embedder.score(pairs), predicted(folder, pairs))
     queries = [("x", PAIRS[LONG][1]), ("another", PAIRS[LONG][1])]
     assert abs(np.diff(embedder.score(queries), axis=0)) > 1e-3
 
@@ -170,11 +174,17 @@ def test_a_lower_precision_is_compared_by_the_states_before_the_score(tmp_path: 
     assert all(0.9 < trial.cosine < 1.0 for trial in embedder.trials[1:])
 
 
-def logits(folder: Path, rows: list[list[int]]) -> Any:
-    """The logits of the next token after each row of ids, as transformers computes them."""
+def logits(folder: Path, rows: list[list[int]], yes: str, no: str | None = None) -> Expected:
+    """The logit of a token after each row of ids, less that of another, by transformers."""
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.inference_mode():
-        return torch.stack([model(torch.tensor([row])).logits[0, -1] for row in rows])
+
+    @exactly
+    def difference() -> Any:
+        last = torch.stack([model(torch.tensor([row])).logits[0, -1] for row in rows])
+        first = last[:, token_id(folder, yes)]
+        return first if no is None else first - last[:, token_id(folder, no)]
+
+    return difference()
 
 
 def tokenize(folder: Path, text: str) -> list[int]:
@@ -201,13 +211,9 @@ def test_qwen3_reranker_is_read_as_published(instruction: str | None, tmp_path: 
         ids = tokenize(folder, pair)[: 512 - len(first) - len(last)]
         rows.append([*first, *ids, *last])
     assert any(len(row) == 512 for row in rows)
-    expected = logits(folder, rows)
-    yes, no = expected[:, token_id(folder, "yes")], expected[:, token_id(folder, "no")]
+    expected = logits(folder, rows, "yes", "no")
     embedder = load(folder, rerank_format="qwen3-reranker")
-    scores = embedder.score(PAIRS, instruction=instruction)
-    assert_close(scores, yes - no)
-    relevance = torch.softmax(torch.stack([no, yes], 1), 1)[:, 1]
-    np.testing.assert_allclose(1 / (1 + np.exp(-scores[:, 0])), relevance, atol=1e-5)
+    assert_close(embedder.score(PAIRS, instruction=instruction), expected)
 
 
 def test_bge_reranker_v2_gemma_is_read_as_published(tmp_path: Path) -> None:
@@ -216,7 +222,7 @@ def test_bge_reranker_v2_gemma_is_read_as_published(tmp_path: Path) -> None:
     length = 512 - 2 * published.end
     rows = [published.row(*pair, length) for pair in PAIRS]
     assert len(published.row(*PAIRS[LONG], 9999)) > len(rows[LONG]) > length
-    expected = logits(folder, rows)[:, token_id(folder, "Yes")]
+    expected = logits(folder, rows, "Yes")
     embedder = load(folder, rerank_format="bge-reranker-v2-gemma")
     scores = embedder.score(PAIRS)
     assert scores.shape == (len(PAIRS), 1)
@@ -237,10 +243,9 @@ def test_mxbai_rerank_v2_is_read_as_published(instruction: str | None, tmp_path:
         "<|im_start|>assistant\n"
         for query, document in PAIRS[:LONG]
     ]
-    expected = logits(folder, [tokenize(folder, text) for text in texts])
-    difference = expected[:, token_id(folder, "1")] - expected[:, token_id(folder, "0")]
+    expected = logits(folder, [tokenize(folder, text) for text in texts], "1", "0")
     embedder = load(folder, rerank_format="mxbai-rerank-v2")
-    assert_close(embedder.score(PAIRS[:LONG], instruction=instruction), difference)
+    assert_close(embedder.score(PAIRS[:LONG], instruction=instruction), expected)
 
 
 def test_a_named_format_goes_before_that_of_the_files(tmp_path: Path) -> None:
@@ -251,7 +256,8 @@ def test_a_named_format_goes_before_that_of_the_files(tmp_path: Path) -> None:
     assert named.fingerprint != load(folder).fingerprint
     other = write_reranker(tmp_path / "other", max_length=512)
     write_layout(other, (token_id(other, "no"), token_id(other, "yes")))
-    assert_close(load(other, rerank_format="qwen3-reranker").score(PAIRS), named.score(PAIRS)[:, 0])
+    same = load(other, rerank_format="qwen3-reranker").score(PAIRS)
+    assert np.array_equal(same, named.score(PAIRS))
     classifier = write_reranker(tmp_path / "classifier", labels=1, template=GENERIC)
     pair = load(classifier, rerank_format="pair")
     assert pair.classifier and pair.classifier.pair_format is None
@@ -324,7 +330,8 @@ def test_nemotron_pools_all_tokens_of_its_published_format(
 ) -> None:
     folder = write_reranker(tmp_path, model_type="llama", template=None, labels=1)
     texts = [f"<|begin_of_text|>question:{q} \n \n passage:{d}" for q, d in PAIRS[:LONG]]
-    expected = [_bidirectional_score(folder, tokenize(folder, text)) for text in texts]
+    rows = [tokenize(folder, text) for text in texts]
+    expected = _bidirectional_scores(folder, rows, temperature or 1.0)
     code = "llama_bidirectional_model.LlamaBidirectionalModel"
     own = {"model_type": "llama_bidirec", "pooling": "avg", "auto_map": {"AutoModel": code}}
     own |= {"architectures": ["LlamaBidirectionalForSequenceClassification"]}
@@ -333,18 +340,25 @@ def test_nemotron_pools_all_tokens_of_its_published_format(
     path.write_text(json.dumps(config), encoding="utf-8")
     embedder = load(folder)
     assert embedder.classifier and embedder.classifier.reranks
-    assert_close(embedder.score(PAIRS[:LONG]), np.asarray(expected) / (temperature or 1))
+    assert_close(embedder.score(PAIRS[:LONG]), expected)
     plain = load(folder, rerank_format="pair").score(PAIRS[:LONG])
     assert abs(plain - embedder.score(PAIRS[:LONG])).max() > 0.01
 
 
-def _bidirectional_score(folder: Path, ids: list[int]) -> float:
+def _bidirectional_scores(folder: Path, rows: list[list[int]], temperature: float) -> Expected:
     auto: Any = AutoModelForSequenceClassification
     model = auto.from_pretrained(folder)
-    everything = torch.zeros(1, 1, len(ids), len(ids))  # added to the scores
-    with torch.no_grad():
+
+    @exactly
+    def scores() -> Any:
+        return torch.stack([score(row) for row in rows]) / temperature
+
+    def score(ids: list[int]) -> Any:
+        everything = torch.zeros(1, 1, len(ids), len(ids))  # added to the scores
         states = model.model(torch.tensor([ids]), attention_mask=everything).last_hidden_state
-        return float(model.score(states.mean(dim=1)))
+        return model.score(states.mean(dim=1))[0, 0]
+
+    return scores()
 
 
 def test_a_format_for_heads_is_refused_for_the_next_token(tmp_path: Path) -> None:

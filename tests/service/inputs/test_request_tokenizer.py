@@ -331,3 +331,19 @@ def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
             part.prompt_token_count == len(prompt)
             and part.ids[: part.prompt_token_count].tolist() == prompt
         )
+
+
+def test_a_maximum_length_is_above_the_special_tokens_and_at_most_the_models(
+    reader: RequestTokenizer,
+) -> None:
+    assert reader.limited_length(None, "length") is None
+    assert reader.limited_length(reader.max_length + 1, "length") == reader.max_length
+    reader.check_max_length(3, "length")
+    with pytest.raises(BadRequest, match="length is 2, but must be above 2"):
+        reader.check_max_length(2, "length")
+
+
+def test_the_times_of_all_readings_of_a_request_add_up(reader: RequestTokenizer) -> None:
+    context = RequestContext("a", tokenize_start=5.0, tokenize_us=10**9)
+    asyncio.run(reader.read(context, ["a"], InputOptions()))
+    assert context.tokenize_start == 5.0 and context.tokenize_us >= 10**9
