@@ -20,8 +20,8 @@ from embedwell_models.families.family import Family, Variant
 
 DOCS = Path(__file__).parents[1]
 PAGES: Mapping[str, Sequence[str]] = {
-    "models.md": ("served families", "refused models"),
-    "developers/families.md": ("layers of families",),
+    "models.md": ("served families",),
+    "developers/families.md": ("layers of families", "refused models"),
     "rerank.md": ("families that rerank",),
     "sparse.md": ("families with sparse vectors",),
 }
@@ -68,7 +68,9 @@ def page(name: str) -> str:
     lists = {
         "served families": [_served_item(*row) for row in served()],
         "layers of families": [_layers_item(*row) for row in served()],
-        "refused models": [f"`{row['name']}` ({row['where']}): {row['why']}" for row in refused()],
+        "refused models": [
+            _LINK.sub(r"\1", f"`{row['name']}` ({row['where']}): {row['why']}") for row in refused()
+        ],
         "families that rerank": [
             f"`…ForSequenceClassification`: {with_head(lambda each: each.classification_head)}",
             f"by the next token: {with_head(lambda each: each.next_token)}",

@@ -190,10 +190,10 @@ def test_the_list_of_clients_is_in_alphabetical_order() -> None:
         ("Ollama", OllamaPromptRequest),
     ],
 )
-def test_the_table_of_a_route_lists_all_its_fields(section: str, body: type[Body]) -> None:
+def test_the_list_of_a_route_has_all_its_fields(section: str, body: type[Body]) -> None:
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    cells = " ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
-    assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", cells))
+    heads = " ".join(re.findall(r"^- (`.*?):", text, re.MULTILINE))
+    assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", heads))
 
 
 def test_hugging_face_sends_every_option_of_the_route(server_with_prompts: Server) -> None:

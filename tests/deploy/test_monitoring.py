@@ -162,7 +162,7 @@ def test_every_alert_has_a_fault() -> None:
 
 
 def test_the_page_lists_every_alert_with_its_severity() -> None:
-    rows = re.findall(r"^\| `(Embedwell\w+)` \| (\w+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^- `(Embedwell\w+)` \((\w+)\):", PAGE.read_text("utf-8"), re.MULTILINE)
     assert rows == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
 
 

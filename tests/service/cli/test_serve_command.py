@@ -35,19 +35,17 @@ def test_every_option_is_in_the_help_of_its_group() -> None:
     assert "EMBEDWELL_PORT=9000 for --port" in text
 
 
-def table(page: str, heading: str) -> list[list[str]]:
-    """Return the cells of the table under a heading of a page, by row."""
+def items(page: str, heading: str) -> list[tuple[str, str]]:
+    """Return the items of the list under a heading of a page: another server's flags, and ours."""
     text = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {heading}\n")[1]
-    lines = text.split("\n## ")[0].splitlines()
-    return [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+    return re.findall(r"^- (`.*?): (.*)", text.split("\n## ")[0], re.MULTILINE)
 
 
 def documented() -> dict[str, str]:
-    """Return the flags of other servers in the docs' tables, with the cell about ours."""
-    tei = [(cells[0], cells[1]) for cells in table("migrate-tei.md", "Flags")]
-    rows = [*table("migrate-vllm.md", "Options"), *table("migrate-infinity.md", "Options")]
-    others = [(cells[0], cells[1]) for cells in rows]
-    return {flag: here for cell, here in (*others, *tei) for flag in FLAG.findall(cell)}
+    """Return the flags of other servers in the docs' lists, with what is said about ours."""
+    lists = ("migrate-vllm.md", "Options"), ("migrate-infinity.md", "Options")
+    rows = [row for each in (*lists, ("migrate-tei.md", "Flags")) for row in items(*each)]
+    return {flag: here for flags, here in rows for flag in FLAG.findall(flags)}
 
 
 @pytest.mark.parametrize(("flag", "here"), documented().items())

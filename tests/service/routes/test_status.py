@@ -148,7 +148,7 @@ def test_the_metrics_page_has_every_metric_with_its_type(server: Server) -> None
     text = server.client.get("/metrics").text
     served = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
     document = Path("docs/observability.md").read_text()
-    assert re.findall(r"^\| `([a-z_\d]+)` \| (\w+) \|", document, re.MULTILINE) == served
+    assert re.findall(r"^- `(embedwell_\w+)` \((\w+)\):", document, re.MULTILINE) == served
 
 
 def test_an_unknown_path_has_no_metric(server: Server) -> None:
