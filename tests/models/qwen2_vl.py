@@ -18,6 +18,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_res
 from embedwell_models.config.json_config import read_json
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, write
+from tests.models.families.exact import exactly
 from tests.models.image_models import encoded, picture
 from tests.models.model_files.options import NORMALIZE, POOLING
 from tests.models.qwen3_vl import MARKS, TEMPLATE, rendered, save, tokenized
@@ -154,7 +155,7 @@ def processed(folder: Path, data: bytes, bounds: tuple[int, int], twice: bool) -
     return processor(fetched(read) if twice else read, return_tensors="pt")
 
 
-@torch.inference_mode()
+@exactly
 def theirs(  # noqa: PLR0913 - two are keyword-only
     folder: Path,
     model: Any,

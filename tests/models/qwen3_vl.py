@@ -12,6 +12,7 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, write
+from tests.models.families.exact import exactly
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 
 MARKS = ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
@@ -158,7 +159,7 @@ def tokenized(folder: Path, text: str) -> list[int]:
     return ids
 
 
-@torch.inference_mode()
+@exactly
 def last_states(model: Any, rows: list[list[int]]) -> Tensor:
     """The normalised state of the last token of each row: (B, D)."""
     states = [model.model(input_ids=torch.tensor([row])).last_hidden_state[0, -1] for row in rows]

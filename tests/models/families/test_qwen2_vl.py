@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
@@ -29,6 +28,7 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.compiled import skip_without_kernels
+from tests.models.families.exact import Expected
 from tests.models.families.files import edit, loaded, rename
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import (
@@ -176,7 +176,7 @@ def test_texts_are_read_in_the_template_that_modules_name(tmp_path: Path) -> Non
     assert_close(torch.from_numpy(vectors), last_states(model, rows))
 
 
-def by_gme(folder: Path, model: Any, parts: Parts, bounds: tuple[int, int]) -> Tensor:
+def by_gme(folder: Path, model: Any, parts: Parts, bounds: tuple[int, int]) -> Expected:
     """The vector by the steps of the code of GME."""
 
     def read(data: bytes) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor
 from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families, model_fingerprint
@@ -21,6 +20,7 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models import qwen2_vl
 from tests.models.families.checkpoint import assert_close
+from tests.models.families.exact import Expected
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import Parts
@@ -57,7 +57,7 @@ def write(folder: Path, max_length: int = 256, **sizes: Any) -> Any:
 
 def theirs(
     folder: Path, model: Any, parts: Parts, instruction: str = INSTRUCTION, **bounds: int
-) -> Tensor:
+) -> Expected:
     """The vector by the steps of the authors' Qwen3VLEmbedder."""
     size = {"shortest_edge": 4 * 32**2, "longest_edge": 1800 * 32**2, **bounds}
     processor = Qwen2VLImageProcessorPil.from_pretrained(folder, size=size)
