@@ -31,11 +31,17 @@ TESTS = ["cpu_backend", "test_team.py", "torch_backend/test_linear.py"]
 def test_kernels_that_clang_compiled_pass_their_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", program("clang++", "clang"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, package in (("clang++", "clang"), ("ld", "binutils")):
+        (programs / name).symlink_to(program(name, package))
     copy_checkout(tmp_path)
     kernels = tmp_path / "models" / "embedwell_models" / "kernels"
-    built, said = compile_kernels(kernels), (kernels / LOG).read_text()
-    isas = TARGETS[target(compiler())]
+    with monkeypatch.context() as with_clang_alone:
+        with_clang_alone.delenv("CXX", raising=False)
+        with_clang_alone.setenv("PATH", str(programs))
+        built, said = compile_kernels(kernels), (kernels / LOG).read_text()
+        isas = TARGETS[target(compiler())]
     # Those for the matrix unit are GCC's alone.
     assert built == libraries([name for name in isas if name != "amx"]), said
     assert "warning:" not in said
