@@ -18,7 +18,7 @@ from embedwell.engine.wire.shared_counters import counters_file
 from embedwell.engine.worker.cpus import SYSTEM_DEVICES, node_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.processes import forked
+from embedwell.launch.processes import forked, preload
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
@@ -68,7 +68,7 @@ def run(
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
         )
-        watcher = Watcher(context, [*chain(*sockets)], engine_fds, forked)
+        watcher = Watcher(context, [*chain(*sockets)], engine_fds, forked, preload)
         return asyncio.run(watcher.run())
 
 

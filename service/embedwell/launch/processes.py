@@ -103,6 +103,13 @@ def forked(module: str, pass_fds: Sequence[int] = ()) -> Spawn:
     return spawn
 
 
+def preload(module: str) -> None:
+    """Import a module for the processes that are forked from now on, where forks are possible."""
+    if _may_fork():
+        with contextlib.suppress(OSError):  # the process that needs it says what is missing
+            _import_shared(module)
+
+
 async def _outside_tasks(call: Callable[[], "ForkedProcess | None"]) -> "ForkedProcess | None":
     # In Python 3.14.0, a process that is forked in a task cannot run others.
     loop = asyncio.get_running_loop()

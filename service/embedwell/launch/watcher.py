@@ -4,8 +4,8 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inherited import InheritedServer
@@ -16,6 +16,9 @@ from embedwell.launch.signals import was_signalled
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)
+
+_HTTP_PROCESS = "embedwell.launch.http_process"
+"""What an HTTP process imports first: most of the time of its start, unless it is preloaded."""
 
 _START = 120.0  # seconds until an HTTP process serves
 _HEARTBEAT_TIMEOUT = 30.0  # seconds without an iteration of its event loop until it counts as hung
@@ -36,9 +39,14 @@ class Watcher:
         listeners: Sequence[socket.socket],
         engine_fds: Sequence[int],
         launch: Launch = program,
+        preload: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """engine_fds: for each model, the engine's end of the socket pair for connections."""
+        """engine_fds: for each model, the engine's end of the socket pair for connections.
+
+        preload: imports a module for the processes that are started later.
+        """
         self._context, self._listeners, self._launch = context, listeners, launch
+        self._preload = cache(preload)
         self._model_counters = [model.counters(model.rows - 1) for model in context.models]
         self._announcements = Announcements(context)
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
@@ -109,8 +117,10 @@ class Watcher:
     def _on_report(self, report: Report) -> None:
         match report["event"]:
             case "ready":
-                self._serving.set()
                 self._announcements.note_serving()
+                if self._context.settings.workers > 1:  # the others start now
+                    self._preload(_HTTP_PROCESS)  # earlier it would delay the engine
+                self._serving.set()
             case "engine_ready":
                 self._announcements.note_engine_ready(report)
             case "engine_stalled":
@@ -131,9 +141,10 @@ class Watcher:
         config = partial(context.worker_config, row)
         spawn = self._launch("embedwell.launch.http_worker", context.pass_fds(row))
         child = ChildSpec("an HTTP process", spawn, config, limits)
-        return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
+        return Supervisor(child, self._on_report, partial(self._prepare_restart, row))
 
-    def _clear_gauges(self, row: int) -> None:
+    def _prepare_restart(self, row: int) -> None:
+        self._preload(_HTTP_PROCESS)  # so that another restart takes less time
         for counters in self._model_counters:
             counters.clear_gauges(row)
 

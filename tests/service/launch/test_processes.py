@@ -26,6 +26,7 @@ def main():
         "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
         "leads": os.getsid(0) == os.getpid(),
         "shares": "embedwell_models.model_description" in sys.modules,
+        "preloaded": "slow_to_import" in sys.modules,
         "path": sys.path,
         "handlers": [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)],
         "answer": asyncio.run(asyncio.sleep(0, "own loop")),
@@ -38,7 +39,7 @@ if __name__ == "__main__":
 """
 PARENT = """
 import asyncio, atexit, os, signal, sys, threading
-from embedwell.launch.processes import forked
+from embedwell.launch.processes import forked, preload
 
 async def run():
     process, answers = await start()
@@ -105,6 +106,18 @@ def test_a_process_and_its_successor_are_forked(folder: Path) -> None:
     assert all(each["shares"] for each in processes)
     assert all(each["leads"] for each in processes), "process groups, so that they can be killed"
     assert statuses == [5, 5] and not errors
+
+
+def test_modules_are_imported_once_for_all_forked_processes(folder: Path) -> None:
+    (folder / "slow_to_import.py").touch()
+    preload = "preload('slow_to_import')"
+    processes, *_ = finish(folder, before=preload)
+    assert [each["preloaded"] for each in processes] == [True, True]
+    count = "print(len(sys.modules))"
+    thread = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
+    with start(folder, before=f"{thread}\n{count}\n{preload}\n{count}", after="") as process:
+        before, after = process.communicate(timeout=120)[0].splitlines()
+    assert before == after, "a process with threads forks none"
 
 
 def test_nothing_of_the_parent_goes_on_in_a_forked_process(folder: Path) -> None:
