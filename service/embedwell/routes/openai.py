@@ -18,11 +18,13 @@ from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord, VLLMFields
 from embedwell.routes.common.response_body import (
+    BinaryType,
     EncodingFormat,
     Matrix,
     OutputType,
     Vector,
     Vectors,
+    binary_values,
     convert_vectors,
     encode_rows,
 )
@@ -102,6 +104,7 @@ class EmbeddingsRequest(VLLMFields):
     - `add_special_tokens`: vLLM's; must be true, because texts always get the model's special
       tokens.
     - `embed_dtype`: vLLM's number type of base64. Default: float32.
+    - `endianness`: vLLM's order of the bytes of a number in base64. Default: little.
     - `drop_params`, `metadata`: sent by LiteLLM's and Mistral's clients; ignored.
     - `outputs`: this server's: kinds of vectors to return for each input, from one forward pass.
       Default: one dense vector.
@@ -142,8 +145,8 @@ class EmbeddingsRequest(VLLMFields):
     add_special_tokens: bool | None = None
     normalize: bool | None = None
     use_activation: bool | None = None
-    embed_dtype: Literal["float32", "float16"] | None = None
-    endianness: Literal["native", "little"] | None = None
+    embed_dtype: BinaryType | None = None
+    endianness: Literal["native", "little", "big"] | None = None
     drop_params: bool | None = None
     metadata: dict[str, Any] | None = None
     outputs: OutputNames | None = None
@@ -221,19 +224,33 @@ class EmbeddingsRequest(VLLMFields):
     def _output_format(self) -> tuple[OutputType, EncodingFormat]:
         names = "output_dtype", "embedding_type", "encoding_type"
         dtype: Literal[Dtype, "base64"] = self._only_value(*names) or "float"
-        if self.embed_dtype == "float16":
+        if field := self._field_of_base64():
             self._only_value(*names, "embed_dtype")
-            if self.encoding_format != "base64":
+            self._check_without(field, "outputs", "return_multivector")
+            if dtype != "float" or self.encoding_format != "base64":
                 raise BadRequest(
-                    "embed_dtype is the type of base64; send encoding_format base64, too, or "
+                    f"{field} is of the numbers in base64; send encoding_format base64, too, or "
                     "output_dtype in its place",
-                    param="embed_dtype",
+                    param=field,
                 )
-            return "float16", "base64"
+            return "float32", "base64"
         if dtype == "base64":
             self._only_value("embedding_type", "encoding_type", "encoding_format")
             return "float32", "base64"
         return "float32" if dtype == "float" else dtype, self.encoding_format or "float"
+
+    def _field_of_base64(self) -> str:
+        """Return the field that asks for another form of the numbers in base64; "" for none."""
+        if self.embed_dtype in ("float16", "bfloat16"):
+            return "embed_dtype"
+        return "endianness" if self.endianness == "big" else ""
+
+    def encode(self, vectors: Floats, request: EmbedRequest) -> Vectors:
+        """Encode the vectors of the inputs (B, D) as the fields say; raises NotFinite."""
+        if not self._field_of_base64():
+            return _encode(vectors, request)
+        dtype, big_endian = self.embed_dtype or "float32", self.endianness == "big"
+        return encode_rows(binary_values(vectors, dtype, big_endian=big_endian), "base64")
 
     def _role(self, model_role: Role | None) -> Role | None:
         candidates = (model_role, ROLES.get(self.input_type), TASK_ROLES.get(self.task or ""))
@@ -331,7 +348,7 @@ async def create_embeddings(
         return _response(multivectors, service.model.name, context)
     param = "dimensions" if body.output_dimension is None else "output_dimension"
     _, vectors = await embedding.vectors(context, request, param, max_length)
-    return _response(openai_embeddings(vectors, request), service.model.name, context)
+    return _response(_results(body.encode(vectors, request)), service.model.name, context)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
@@ -372,7 +389,10 @@ async def _multivectors(
 
 def openai_embeddings(vectors: Floats, request: EmbedRequest) -> list[OpenAIEmbedding]:
     """Return the results of the inputs, whose vectors are (B, D)."""
-    encoded: Sequence[Vector] = _encode(vectors, request)
+    return _results(_encode(vectors, request))
+
+
+def _results(encoded: Sequence[Vector]) -> list[OpenAIEmbedding]:
     return [
         {"object": "embedding", "index": index, "embedding": vector}
         for index, vector in enumerate(encoded)

@@ -333,6 +333,8 @@ def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
         ({"modality": "audio"}, "modality"),
         ({"modality": ["text", "image"]}, "modality"),
         ({"embed_dtype": "float16"}, "embed_dtype"),
+        ({"endianness": "big"}, "endianness"),
+        ({"embed_dtype": "bfloat16", "output_dtype": "int8"}, "embed_dtype"),
     ],
 )
 def test_unsupported_values_are_refused_by_field(

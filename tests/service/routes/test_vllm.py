@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.local_server import local_server
@@ -135,12 +136,20 @@ def test_fields_without_an_effect_here_are_accepted(server: Server, classifier: 
     assert refused["param"] == "priority"
 
 
-def test_base64_may_have_half_precision(server: Server) -> None:
-    body = {"input": "x", "encoding_format": "base64", "embed_dtype": "float16"}
+@pytest.mark.parametrize("endianness", ["native", "little", "big"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_base64_may_have_other_numbers(server: Server, dtype: str, endianness: str) -> None:
+    body = {"input": "x", "encoding_format": "base64"}
+    body |= {"embed_dtype": dtype, "endianness": endianness}
     [item] = server.post("/v1/embeddings", body).json()["data"]
-    half = np.frombuffer(base64.b64decode(item["embedding"]), dtype=np.float16)
     [full] = server.post("/v1/embeddings", {"input": "x"}).json()["data"]
-    np.testing.assert_array_equal(half, np.float16(full["embedding"]))
+    expected = torch.tensor(full["embedding"]).to(getattr(torch, dtype))
+    order = ">" if endianness == "big" else "<"
+    bits = np.frombuffer(base64.b64decode(item["embedding"]), f"{order}u{expected.itemsize}")
+    of_bits = {2: torch.int16, 4: torch.int32}[expected.itemsize]
+    np.testing.assert_array_equal(
+        bits, expected.view(of_bits).numpy().view(f"<u{expected.itemsize}")
+    )
 
 
 def test_pairs_may_have_any_of_the_names_of_vllm(server: Server) -> None:

@@ -18,6 +18,7 @@ from embedwell_models.vectors import Floats, quantize
 
 EncodingFormat = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
+BinaryType = Literal["float32", "float16", "bfloat16"]
 Array = np.ndarray[Any, Any]
 Vector = list[float] | str
 """A vector as numbers, or as their bytes in base64."""
@@ -42,6 +43,22 @@ def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None
         for row in rows_not_finite(values):
             raise float16_overflow(int(row) if index is None else index)
     return values
+
+
+def binary_values(vectors: Floats, dtype: BinaryType, *, big_endian: bool) -> Array:
+    """Convert vectors to numbers whose bytes are sent; bfloat16 becomes unsigned integers.
+
+    Raises NotFinite if float16 overflows.
+    """
+    values = _to_bfloat16(vectors) if dtype == "bfloat16" else convert_vectors(vectors, dtype)
+    return values.byteswap() if big_endian else values
+
+
+def _to_bfloat16(vectors: Floats) -> Array:
+    # The upper halves, rounded to the nearest and ties to even.
+    bits = np.ascontiguousarray(vectors, dtype="<f4").view("<u4")
+    rounded: Array = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+    return rounded.astype("<u2")
 
 
 def rows_not_finite(values: Array) -> Array:
