@@ -34,7 +34,7 @@ CORE = {
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub loading embedder",
     "embedwell": "settings errors gc_tuning engine limits http inputs "
-    "inference metrics tracing batches routes inherited playground "
+    "inference metrics otlp_resource otlp_metrics tracing batches routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
 REST = {"embedwell_models": "classic convert compress training", "embedwell": "bulk tools"}

@@ -64,6 +64,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 
 if TYPE_CHECKING:
+    from embedwell.otlp_metrics import MetricsExport
     from embedwell.tracing import RequestSpans
 
 
@@ -94,7 +95,8 @@ def create_app(
         service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
     routers += [files.router(service), batches.router(service)]
     spans = _spans(context)
-    first, last = [spans.run] if spans else [], [service.run] if service else []
+    first = [each.run for each in (spans, _metrics_export(context, models, metrics)) if each]
+    last = [service.run] if service else []
     app = fastapi_app(routers, [*first, *background, *last])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
@@ -178,6 +180,17 @@ def _spans(context: InheritedServer) -> "RequestSpans | None":
     from embedwell.tracing import RequestSpans
 
     return RequestSpans(list(dict.fromkeys(model.settings.name for model in context.models)))
+
+
+def _metrics_export(
+    context: InheritedServer, models: Sequence[ServedModel], metrics: Metrics
+) -> "MetricsExport | None":
+    """Return the export of all processes' metrics in the first one; None in the others."""
+    if not context.settings.otlp_metrics or models[0].engine.counters.index:
+        return None
+    from embedwell.otlp_metrics import MetricsExport
+
+    return MetricsExport(metrics.collect, context.started)
 
 
 def served_models(context: InheritedServer, engines: Sequence[EngineSession]) -> list[ServedModel]:

@@ -40,7 +40,7 @@ def create(**values: Any) -> ASGIApp:
     """
     try:
         settings = read({**values, "workers": 1})
-        if settings.tracing:
+        if settings.tracing or settings.otlp_metrics:
             require_tracing()
         models = [
             each

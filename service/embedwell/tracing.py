@@ -14,7 +14,6 @@ from typing import Any
 
 from opentelemetry import propagate
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
@@ -22,8 +21,8 @@ from starlette.types import Scope
 
 from embedwell import __version__
 from embedwell.http.request_context import RequestContext
+from embedwell.otlp_resource import NAME, server_resource
 
-_NAME = "embedwell"
 _OPERATIONS = {"rerank", "classify"}
 """Tags of routes that name GenAI operations; routes with other tags have embeddings."""
 _UNTRACED = {"/ping", "/live", "/ready", "/health", "/metrics"}
@@ -44,12 +43,9 @@ class RequestSpans:
 
         models: names of the models.
         """
-        defaults = {"service.name": _NAME, "service.version": __version__}
-        variables = OTELResourceDetector().detect().attributes  # which OTEL_* set
-        resource = Resource.create({**defaults, **variables})
-        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider = TracerProvider(resource=server_resource(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self._tracer = self._provider.get_tracer(_NAME, __version__)
+        self._tracer = self._provider.get_tracer(NAME, __version__)
         self._models = models
 
     def record(self, scope: Scope, status: int) -> None:
@@ -95,7 +91,7 @@ class RequestSpans:
         tags = getattr(scope["route"], "tags", ())
         return {
             "gen_ai.operation.name": next(iter(_OPERATIONS.intersection(tags)), "embeddings"),
-            "gen_ai.provider.name": _NAME,
+            "gen_ai.provider.name": NAME,
             "gen_ai.request.model": self._models[context.model_index],
             "gen_ai.usage.input_tokens": context.tokens,
             "embedwell.texts": context.texts,

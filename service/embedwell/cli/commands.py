@@ -166,7 +166,7 @@ def serve(**flags: Any) -> None:
     """
     settings, models = read_models(flags)
     configure_logging(settings.log_level, settings.log_format)
-    if settings.tracing:
+    if settings.tracing or settings.otlp_metrics:
         require_tracing()
     install_signal_handlers(0)  # a server that is told to stop has not failed
     from embedwell.cli.known_models import prompts_hint

@@ -410,6 +410,13 @@ class Settings(BaseModel):
             "OTEL_EXPORTER_OTLP_ENDPOINT. Needs the extra otel."
         ),
     )
+    otlp_metrics: bool = Field(
+        default=False,
+        description=(
+            "Whether to send the metrics of /metrics over OTLP, too, each minute or "
+            "OTEL_METRIC_EXPORT_INTERVAL milliseconds. Needs the extra otel."
+        ),
+    )
 
     def find_model(self) -> Path:
         """Return the folder of the model; the first use fetches it. Raises ModelError."""

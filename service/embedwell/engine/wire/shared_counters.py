@@ -54,7 +54,7 @@ class SharedCounters:
         self._rows = [
             memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
         ]
-        self.row = self._rows[row]
+        self.index, self.row = row, self._rows[row]
         self._used, self._gauges = len(CounterSlot), QUEUED_TOKENS + 1
 
     @classmethod
