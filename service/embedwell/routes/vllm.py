@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
 from fastapi import APIRouter
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.errors import NotOffered
+from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.error_responses import OpenAIError
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
@@ -18,7 +19,14 @@ from embedwell.routes.classify import ClassificationService, ClassifyRequest
 from embedwell.routes.common.body import FAIL_FAST, TextInputs, examples, input_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import TokenLimit, VLLMFields
-from embedwell.routes.common.response_body import EncodingFormat, Matrix, Vector, encode_block
+from embedwell.routes.common.response_body import (
+    BinaryType,
+    EncodingFormat,
+    Matrix,
+    Vector,
+    binary_values,
+    encode_block,
+)
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService
@@ -50,6 +58,7 @@ class PoolingRequest(VLLMFields):
       own length. Default: true.
     - `truncate_prompt_tokens`: maximum of tokens of a text, beyond which it is cut; -1 is the
       model's limit, the default.
+    - `embed_dtype`, `endianness`: the numbers in base64. Default: float32, little.
     - `input`: a text, its token ids, or a list of these.
     """
 
@@ -69,8 +78,8 @@ class PoolingRequest(VLLMFields):
     truncate_prompt_tokens: TokenLimit = None
     truncation_side: Side | None = None
     add_special_tokens: Literal[True] | None = None
-    embed_dtype: Literal["float32"] | None = None
-    endianness: Literal["native", "little"] | None = None
+    embed_dtype: BinaryType | None = None
+    endianness: Literal["native", "little", "big"] | None = None
 
     def fields(self, *names: str) -> dict[str, object]:
         """Return the values of fields that are set, for the body of another route."""
@@ -80,6 +89,20 @@ class PoolingRequest(VLLMFields):
             for name in (*common, *names)
             if getattr(self, name) is not None
         }
+
+    def encode(self, values: Floats) -> Matrix | str:
+        """Encode a result as the fields say; raises BadRequest and NotFinite."""
+        dtype, big_endian = self.embed_dtype or "float32", self.endianness == "big"
+        if self.encoding_format == "base64":
+            rows = binary_values(np.atleast_2d(values), dtype, big_endian=big_endian)
+            return encode_block(rows, "base64")
+        if big_endian or dtype != "float32":
+            field = "endianness" if big_endian else "embed_dtype"
+            raise BadRequest(
+                f"{field} is of the numbers in base64; send encoding_format base64, too",
+                param=field,
+            )
+        return encode_block(values, "float")
 
 
 @forbid_extra
@@ -119,14 +142,13 @@ class PoolingService:
     async def respond(self, context: RequestContext, body: PoolingRequest) -> PoolingResponse:
         """Respond to /pooling; raises ServiceError."""
         results = await self._compute(context, body, self._task(body.task))
-        encoding = body.encoding_format or "float"
         return {
             "id": context.id,
             "object": "list",
             "created": int(time.time()),
             "model": self.model.name,
             "data": [
-                {"index": index, "object": "pooling", "data": encode_block(result, encoding)}
+                {"index": index, "object": "pooling", "data": body.encode(result)}
                 for index, result in enumerate(results)
             ],
             "usage": token_usage(context),

@@ -147,6 +147,11 @@ def test_base64_may_have_other_numbers(server: Server, dtype: str, endianness: s
     order = ">" if endianness == "big" else "<"
     bits = np.frombuffer(base64.b64decode(item["embedding"]), f"{order}u{expected.itemsize}")
     of_bits = {2: torch.int16, 4: torch.int32}[expected.itemsize]
+    pooled_item = server.post("/pooling", {**body, "task": "embed"}).json()["data"][0]
+    assert pooled_item["data"] == item["embedding"]
+    plain = {**body, "encoding_format": "float", "task": "embed"}
+    status = 200 if dtype == "float32" and order == "<" else 400
+    assert server.post("/pooling", plain).status_code == status
     np.testing.assert_array_equal(
         bits, expected.view(of_bits).numpy().view(f"<u{expected.itemsize}")
     )
