@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from threading import Thread
+from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import (
@@ -108,7 +109,6 @@ def _distributions(metric: PrometheusMetric, start: int, now: int) -> list[Histo
             counts,
             bounds[:-1],
         )  # the last bound is infinite
-        points.append(
-            HistogramDataPoint(dict(labels), start, now, *values, min=0.0, max=float("inf"))
-        )
+        unknown: Any = None  # smallest and largest value
+        points.append(HistogramDataPoint(dict(labels), start, now, *values, unknown, unknown))
     return points

@@ -107,6 +107,7 @@ def test_values_are_those_of_prometheus(server: Server, receiver: MetricsReceive
     [lengths] = sent["embedwell_request_tokens"].histogram.data_points
     assert lengths.count == sum(lengths.bucket_counts) == 4
     assert lengths.sum == tokens.as_double
+    assert not lengths.HasField("min") and not lengths.HasField("max")
     assert len(lengths.bucket_counts) == len(lengths.explicit_bounds) + 1
     families = text_string_to_metric_families(server.client.get("/metrics").text)
     [family] = [each for each in families if each.name == "embedwell_request_tokens"]
