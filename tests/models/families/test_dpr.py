@@ -1,11 +1,13 @@
 """Tests of DPR, either encoder, against transformers."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from transformers import DPRContextEncoder, DPRQuestionEncoder
 
 from embedwell_models import Embedder
@@ -17,6 +19,7 @@ from tests.models.families.checkpoint import (
     assert_same_bits,
     write,
 )
+from tests.models.families.exact import assert_near, expected
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 CASES = [
@@ -45,9 +48,14 @@ def test_a_vector_is_the_output_of_transformers(case: Case, tmp_path: Path) -> N
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     texts = ["the license", "x", "you " * 30]
     for ids, vector in zip(embedder.tokenize(texts), embedder.embed(texts), strict=True):
-        with torch.inference_mode():
-            expected = model(input_ids=torch.tensor([ids])).pooler_output[0].numpy()
-        np.testing.assert_allclose(vector, expected, atol=1e-4 * abs(expected).max(), rtol=0)
+        row = torch.tensor([ids])
+        exact = expected(model, partial(_pooled, row=row))
+        assert_near(vector, exact)
+
+
+def _pooled(model: Any, row: Tensor) -> Tensor:
+    pooled: Tensor = model(input_ids=row).pooler_output[0]
+    return pooled
 
 
 def test_a_projection_is_refused(tmp_path: Path) -> None:
