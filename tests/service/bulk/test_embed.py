@@ -239,3 +239,24 @@ def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one
     subprocess.run(command(model, path, out), check=True)
     subprocess.run(command(model, path, tmp_path / "undisturbed"), check=True)
     assert last.exists() and contents(out) == contents(tmp_path / "undisturbed")
+
+
+def test_a_stopped_run_into_a_file_names_the_command_that_could_be_resumed(
+    model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.npy"
+    options = ["--model", str(model), "--dtype", "float32"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "embedwell", "embed", "-o", str(out), *options],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not [*tmp_path.iterdir()]:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT and not [*tmp_path.iterdir()]
+    assert f"Stopped. {out} is not written" in log
+    assert f"embed into it with -o {tmp_path}/out/, and continue with --resume.\n" in log
