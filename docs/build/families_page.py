@@ -7,8 +7,6 @@ modules.
 """
 
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -36,6 +34,7 @@ _INDEX_START = '''"""Modules of the families, written by `make openapi` from the
 from collections.abc import Mapping, Sequence
 
 from embedwell_models.families.family import TokenizerOverride
+
 '''
 _MODEL_TYPES = "The modules of each value of model_type, of which a variant may apply."
 _NAMES = "The module of each name of EncoderConfig."
@@ -109,12 +108,12 @@ def index() -> str:
         ("NAMES", "Mapping[str, str]", names, _NAMES),
         ("TOKENIZER_OVERRIDES", "Mapping[str, TokenizerOverride]", overrides, _OVERRIDES),
     )
-    lines = [
-        f'{name}: {annotation} = {table!r}\n"""{doc}"""' for name, annotation, table, doc in tables
-    ]
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
-    source = "\n".join([_INDEX_START, *lines, ""])
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    return _INDEX_START + "".join(_assignment(*table) for table in tables)
+
+
+def _assignment(name: str, annotation: str, table: Mapping[str, object], meaning: str) -> str:
+    items = "".join(f"    {key!r}: {value!r},\n" for key, value in table.items())
+    return f'{name}: {annotation} = {{\n{items}}}\n"""{meaning}"""\n'.replace("'", '"')
 
 
 def _served_item(family: str, types: str, models: str, _: str, __: str, torch: str) -> str:

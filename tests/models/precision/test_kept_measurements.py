@@ -38,7 +38,7 @@ def test_a_second_load_by_name_takes_what_the_first_chose(cache: Path) -> None:
 
 def test_what_is_kept_is_used(cache: Path) -> None:
     Embedder.load(DEFAULT, cache=cache)
-    folder, options = cache / "library", ("auto", "auto", "auto", "auto", "auto")
+    folder, options = cache / "library", (*["auto"] * 5, "none")
     kept = KeptLoad(folder, resolve(DEFAULT, cache=cache), "auto", options)
     known = kept.read()
     assert known is not None
