@@ -14,7 +14,7 @@ import pytest
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 _CONFIG = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 _MODEL = "embedwell/all-MiniLM-L6-v2"
-_DOWNLOADS = ("pip", "uv", "ms-playwright", "embedwell-image")  # which later runs use, too
+_DOWNLOADS = ("pip", "uv", "ms-playwright", "go-build", "embedwell-image")  # for later runs, too
 _SETTINGS = ("pip", "uv", "git", "containers", "go")  # of this machine's programs
 _BEFORE = pytest.StashKey[set[Path]]()  # the user's files before the tests
 

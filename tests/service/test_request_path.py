@@ -1,0 +1,22 @@
+"""The way of a request through the code, which may only become shorter."""
+
+import os
+from pathlib import Path
+
+from tests.builds.trace import trace_request
+
+ROOT = Path(__file__).parents[2]
+MOST = {
+    "http": {"files": 46, "calls": 290, "moves": 165, "package_moves": 71, "modules": 250},
+    "engine": {"files": 20, "package_moves": 17, "modules": 189},
+}
+"""Lower these numbers when a change allows it."""
+
+
+def test_a_short_text_takes_no_longer_way_than_before(minilm_folder: Path) -> None:
+    path = os.pathsep.join(str(ROOT / part) for part in ("models", "service"))
+    ways = trace_request(path, minilm_folder)
+    for process, most in MOST.items():
+        assert ways[process].keys() == most.keys()
+        longer = {name: value for name, value in ways[process].items() if value > most[name]}
+        assert not longer, f"{process}: {longer}, of at most {most}"
