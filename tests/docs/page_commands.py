@@ -40,7 +40,7 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     r"make help$": Runs("--directory {root}"),
     r"make (\.venv/dev|test|check|format)$": NotRun("runs these tests", "tests/test_makefile.py"),
     r"embedwell models ": Runs(),
-    r"embedwell serve BAAI/": NotRun(
+    r"(EMBEDWELL_PROMPTS=published )?embedwell serve BAAI/": NotRun(
         "fetches a model of the hub", "tests/service/cli/test_known_models.py"
     ),
     r"make (install|torch)$": NotRun("installs packages", "tests/test_makefile.py"),
