@@ -152,6 +152,17 @@ def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
     return config
 
 
+def _eurobert(metadata: Metadata) -> Config:
+    _refuse_scaling(metadata)
+    return {
+        "model_type": "eurobert",
+        "architectures": ["EuroBertModel"],
+        **_of_decoder(metadata),
+        "rope_theta": metadata.number("rope.freq_base", 10_000.0),
+        "hidden_act": "silu",
+    }
+
+
 def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:
     pattern = metadata.optional("attention.sliding_window_pattern", 6)
     return {
@@ -296,6 +307,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "bert": Architecture(_bert, _BERT),
     "nomic-bert": Architecture(_nomic, _NOMIC),
     "modern-bert": Architecture(_modern_bert, _MODERN_BERT),
+    "eurobert": Architecture(_eurobert, _LLAMA),
     "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA, decoder=True),
     "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA, decoder=True),
     "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True, decoder=True),

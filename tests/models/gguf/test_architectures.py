@@ -13,6 +13,8 @@ from tokenizers import Tokenizer
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
+    EuroBertConfig,
+    EuroBertModel,
     Gemma3TextConfig,
     Gemma3TextModel,
     LlamaConfig,
@@ -122,6 +124,10 @@ DECODERS: Mapping[str, tuple[Any, Any, dict[str, Any]]] = {
         {"attention.head_count": 2, "attention.head_count_kv": 1},
     ),
     "llama": (LlamaModel, LlamaConfig(**DECODER), {}),
+    "eurobert": (
+        *(EuroBertModel, EuroBertConfig(**DECODER, pad_token_id=0)),
+        {"pooling_type": 1, "attention.causal": False, "rope.scaling.type": "none"},
+    ),
     "gemma3": (Gemma3TextModel, Gemma3TextConfig(**GEMMA), {}),
     "gemma-embedding": (
         *(Gemma3TextModel, Gemma3TextConfig(**GEMMA, use_bidirectional_attention=True)),
@@ -143,7 +149,7 @@ def test_a_decoder_has_the_states_of_transformers(tmp_path: Path, kind: str) -> 
     embedder = load(tmp_path, kind, {**OF_DECODER, **keys}, tensors)
     with torch.inference_mode():
         states = model(torch.tensor([IDS])).last_hidden_state[0]
-    expected = states.mean(0) if kind == "gemma-embedding" else states[-1]
+    expected = states.mean(0) if keys.get("pooling_type") == 1 else states[-1]
     expected = (expected / expected.norm()).numpy()
     assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
 
