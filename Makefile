@@ -146,6 +146,7 @@ image: .venv/dev               ## build the image and run it, as root: podman, r
 	$(BIN)/pytest -m image tests/deploy
 
 # Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
+# `check` has pulled the model: make would begin with the stages that need none while it is pulled.
 STAGES := test-models test-service test-rest test-compilers attacks test-bulk types test-isa test-roundings \
 	test-without-torch image test-triton docs
 TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
@@ -157,7 +158,7 @@ check: .venv/dev pull $(if $(shell command -v npm),js-clients) ## what CI runs: 
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
 	@echo "Two stages at a time, each of which prints when it has ended: $(STAGES)"
-	@$(MAKE) --keep-going $(TWO_AT_A_TIME) $(STAGES)
+	@$(MAKE) --keep-going --old-file pull $(TWO_AT_A_TIME) $(STAGES)
 
 types: .venv/dev               ## check the types, by mypy
 	$(BIN)/mypy

@@ -133,7 +133,7 @@ def test_everything_is_checked_two_stages_at_a_time(checkout: Path) -> None:
     (checkout / "deploy").mkdir()
     (checkout / "deploy" / "requirements.py").touch()
     _, output = installed(checkout, "--dry-run", "check")
-    assert "--keep-going -j 2" in output
+    assert "--keep-going --old-file pull -j 2" in output
     marks = re.findall(r"pytest .*-m (\w+)", output)
     assert {*marks} == {"compiler", "attack", "interpreter", "image", "without_torch"}
     for command in ("ruff check", "mypy", "mkdocs build", "EMBEDWELL_ISA=", "ATEN_CPU_CAPABILITY="):
