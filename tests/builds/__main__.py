@@ -34,7 +34,7 @@ import hashlib, json, sys
 from embedwell_models.embedder import Embedder
 texts = json.load(open(sys.argv[1]))
 for folder in sys.argv[2:]:
-    vectors = Embedder.load(folder, dtype="float32").embed(texts)
+    vectors = Embedder.load(folder, dtype="float32", pooling="mean").embed(texts)
     print(hashlib.sha256(vectors.tobytes()).hexdigest(), flush=True)
 """
 
