@@ -29,7 +29,9 @@ UNEXPECTED = "an unexpected error occurred; the operator can find it in the serv
 _COMPARED = 100  # characters of an unknown field
 _MAX_MESSAGE = 1000  # characters
 
-OpenAIErrorType = Literal["invalid_request_error", "rate_limit_error", "server_error"]
+OpenAIErrorType = Literal[
+    "invalid_request_error", "rate_limit_error", "server_error", "BadRequestError"
+]
 TEIErrorType = Literal["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]
 
 
@@ -147,7 +149,7 @@ class Fault(TypedDict):
     - `param`: the field that caused the error; null if there is none.
     - `index`: position of the input that caused the error, from 0; null if there is none.
     - `message`: what is wrong, and what to do.
-    - `type`: OpenAI's category of the error.
+    - `type`: OpenAI's category of the error; at /pooling, vLLM's `BadRequestError` for a 400.
     """
 
     message: str
@@ -295,6 +297,12 @@ def _openai(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
     }
 
 
+def _vllm(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
+    """Like OpenAI's format, with the name that vLLM gives to an invalid request."""
+    is_invalid = error.status == BadRequest.status
+    return _openai(error, {**content, "type": "BadRequestError"} if is_invalid else content)
+
+
 def _voyage(_error: ServiceError, content: FaultWithRequestId) -> VoyageError:
     """Voyage's format: the message as a string."""
     return {
@@ -317,7 +325,7 @@ def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
     }
 
 
-_OPENAI_PATHS = {"/embeddings", "/models", "/pooling"}
+_OPENAI_PATHS = {"/embeddings", "/models"}
 
 
 def _format(
@@ -325,6 +333,8 @@ def _format(
 ) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | VoyageError | CohereError]:
     if path == "/v1/embed" or path.startswith("/v2/"):
         return _cohere
+    if path == "/pooling":
+        return _vllm
     if path.startswith(("/v1/", "/openai/")) or path in _OPENAI_PATHS:
         return _voyage if is_voyage else _openai
     return _ollama if path.startswith("/api/") else _native

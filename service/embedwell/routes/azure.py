@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BeforeValidator
 
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.response_body import fastapi_response
+from embedwell.routes.common.response_body import BinaryResponse, fastapi_response
 from embedwell.routes.common.router import (
     RequestDep,
     api_router,
@@ -38,7 +38,9 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     models, routes = registry.choice(EmbedService, DENSE, MULTI), api_router("OpenAI")
 
     @routes.post("/openai/v1/embeddings", include_in_schema=False)
-    async def azure_embeddings(context: RequestDep, body: AzureRequest) -> OpenAIResponse:
+    async def azure_embeddings(
+        context: RequestDep, body: AzureRequest
+    ) -> OpenAIResponse | BinaryResponse:
         return await create_embeddings(models, context, body)
 
     @routes.post("/openai/deployments/{name:path}/embeddings", include_in_schema=False)

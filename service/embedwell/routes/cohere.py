@@ -181,16 +181,28 @@ class CohereUnits(TypedDict):
 
 
 @forbid_extra
+class CohereTokenCount(TypedDict):
+    """The tokens of a request.
+
+    - `input_tokens`: number of tokens that were read.
+    """
+
+    input_tokens: NonNegativeInt
+
+
+@forbid_extra
 class CohereMeta(TypedDict):
     """Description of a request.
 
     - `api_version`: version of Cohere's API.
     - `billed_units`: numbers that Cohere would charge for; this server charges for nothing.
+    - `tokens`: the number of tokens, as newer clients read it.
     - `warnings`: a sentence for each input that was truncated; absent if none was.
     """
 
     api_version: CohereVersion
     billed_units: CohereUnits
+    tokens: CohereTokenCount
     warnings: NotRequired[list[str]]
 
 
@@ -307,6 +319,7 @@ def response_meta(rows: Sequence[InputRow], context: RequestContext, version: st
     meta: CohereMeta = {
         "api_version": {"version": version},
         "billed_units": {"input_tokens": context.tokens},
+        "tokens": {"input_tokens": context.tokens},
     }
     warnings = [
         f"input {index} was truncated to {row.tokens} tokens"

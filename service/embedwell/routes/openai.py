@@ -13,18 +13,18 @@ from embedwell.http.error_responses import VoyageError
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
+from embedwell.routes.common.binary_fields import BinaryFields
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
-from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord, VLLMFields
+from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord
 from embedwell.routes.common.response_body import (
-    BinaryType,
+    BinaryResponse,
     EncodingFormat,
     Matrix,
     OutputType,
     Vector,
     Vectors,
-    binary_values,
     convert_vectors,
     encode_rows,
 )
@@ -72,7 +72,7 @@ Truncate = Annotated[
 ]
 
 
-class EmbeddingsRequest(VLLMFields):
+class EmbeddingsRequest(BinaryFields):
     """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
 
     - `input`: a text, its token ids, an object with a text or an image, or a list of these.
@@ -103,8 +103,6 @@ class EmbeddingsRequest(VLLMFields):
       the model's limit. Default: the model's limit.
     - `add_special_tokens`: vLLM's; must be true, because texts always get the model's special
       tokens.
-    - `embed_dtype`: vLLM's number type of base64. Default: float32.
-    - `endianness`: vLLM's order of the bytes of a number in base64. Default: little.
     - `drop_params`, `metadata`: sent by LiteLLM's and Mistral's clients; ignored.
     - `outputs`: this server's: kinds of vectors to return for each input, from one forward pass.
       Default: one dense vector.
@@ -126,7 +124,6 @@ class EmbeddingsRequest(VLLMFields):
     input: OpenAIInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
     model: str | None = None
-    encoding_format: EncodingFormat | None = None
     dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
     input_type: InputType | None = None
     truncation: bool | None = None
@@ -145,8 +142,6 @@ class EmbeddingsRequest(VLLMFields):
     add_special_tokens: bool | None = None
     normalize: bool | None = None
     use_activation: bool | None = None
-    embed_dtype: BinaryType | None = None
-    endianness: Literal["native", "little", "big"] | None = None
     drop_params: bool | None = None
     metadata: dict[str, Any] | None = None
     outputs: OutputNames | None = None
@@ -158,10 +153,10 @@ class EmbeddingsRequest(VLLMFields):
         for errors.
         """
         inputs = self._inputs(model)
-        if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
-            return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
-        self._check_supported()
         dtype, encoding_format = self._output_format()
+        if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
+            return EmbedRequest(inputs=inputs, encoding_format=encoding_format)
+        self._check_supported()
         return EmbedRequest(
             inputs=inputs if self.modality is None else with_modality(inputs, self.modality),
             **self._overflow(),
@@ -227,21 +222,26 @@ class EmbeddingsRequest(VLLMFields):
         if field := self._field_of_base64():
             self._only_value(*names, "embed_dtype")
             self._check_without(field, "outputs", "return_multivector")
-            if dtype != "float" or self.encoding_format != "base64":
+            if self.wants_bytes:
+                self._check_without("encoding_format", *names)
+            elif dtype != "float" or self.encoding_format != "base64":
                 raise BadRequest(
-                    f"{field} is of the numbers in base64; send encoding_format base64, too, or "
-                    "output_dtype in its place",
+                    f"{field} is of the numbers in base64 or bytes; send encoding_format base64, "
+                    "too, or output_dtype in its place",
                     param=field,
                 )
             return "float32", "base64"
         if dtype == "base64":
             self._only_value("embedding_type", "encoding_type", "encoding_format")
             return "float32", "base64"
-        return "float32" if dtype == "float" else dtype, self.encoding_format or "float"
+        in_base64 = self.encoding_format == "base64"
+        return "float32" if dtype == "float" else dtype, "base64" if in_base64 else "float"
 
     def _field_of_base64(self) -> str:
-        """Return the field that asks for another form of the numbers in base64; "" for none."""
-        if self.embed_dtype in ("float16", "bfloat16"):
+        """Return the field that asks for bytes, or for other numbers in base64; "" for none."""
+        if self.wants_bytes:
+            return "encoding_format"
+        if self.embed_dtype not in (None, "float32"):
             return "embed_dtype"
         return "endianness" if self.endianness == "big" else ""
 
@@ -249,8 +249,7 @@ class EmbeddingsRequest(VLLMFields):
         """Encode the vectors of the inputs (B, D) as the fields say; raises NotFinite."""
         if not self._field_of_base64():
             return _encode(vectors, request)
-        dtype, big_endian = self.embed_dtype or "float32", self.endianness == "big"
-        return encode_rows(binary_values(vectors, dtype, big_endian=big_endian), "base64")
+        return encode_rows(self.binary(vectors), "base64")
 
     def _role(self, model_role: Role | None) -> Role | None:
         candidates = (model_role, ROLES.get(self.input_type), TASK_ROLES.get(self.task or ""))
@@ -335,7 +334,7 @@ class OpenAIResponse(TypedDict):
 
 async def create_embeddings(
     models: ModelChoice[EmbedService], context: RequestContext, body: EmbeddingsRequest
-) -> OpenAIResponse:
+) -> OpenAIResponse | BinaryResponse:
     """Respond to a request of OpenAI's embeddings API; raises ServiceError."""
     service, role = models.choose_with_role(body.model or None, body.task)
     embedding, request = service.dense, body.to_embed_request(role, service.model.name)
@@ -348,6 +347,8 @@ async def create_embeddings(
         return _response(multivectors, service.model.name, context)
     param = "dimensions" if body.output_dimension is None else "output_dimension"
     _, vectors = await embedding.vectors(context, request, param, max_length)
+    if body.wants_bytes:
+        return body.bytes_response(context, service.model.name, list(body.binary(vectors)))
     return _response(_results(body.encode(vectors, request)), service.model.name, context)
 
 
@@ -356,9 +357,13 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(EmbedService, DENSE, MULTI)
     routes = api_router("OpenAI", error_schema=VoyageError)
 
-    @routes.post("/v1/embeddings", summary="Create embeddings (OpenAI)")
+    @routes.post(
+        "/v1/embeddings", response_model=OpenAIResponse, summary="Create embeddings (OpenAI)"
+    )
     @routes.post("/embeddings", include_in_schema=False)
-    async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
+    async def embeddings(
+        context: RequestDep, body: EmbeddingsRequest
+    ) -> OpenAIResponse | BinaryResponse:
         return await create_embeddings(models, context, body)
 
     return routes

@@ -127,7 +127,7 @@ class RerankService:
         """Respond to /rerank."""
         contents, options = body.contents, body.input_options()
         is_weaviate = body.weaviate_property is not None
-        repeats = body.repeats_documents(context.path)
+        repeats = body.repeats_documents
         texts = _texts(contents) if repeats or body.return_text or is_weaviate else []
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.wants_logits else self.scores(logits)

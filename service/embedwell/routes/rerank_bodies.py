@@ -96,7 +96,7 @@ class RerankRequest(PairBody, VLLMFields):
     - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
     - `raw_scores`: whether the scores of a reranker are logits. Default: false.
     - `return_text`, `return_documents`: whether the response repeats the texts. Default: only texts
-      of `documents` at /v1/rerank, as Jina and vLLM do.
+      of `documents`, as Jina and vLLM do.
     - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
       as the model reads.
     - `use_activation`, `activation`: vLLM's fields: whether scores are from 0 to 1; false for
@@ -159,12 +159,13 @@ class RerankRequest(PairBody, VLLMFields):
         """Whether Voyage's clients can have sent the request, without a field that tells so."""
         return self.texts is None and not self.model_fields_set & _NOT_OF_VOYAGE
 
-    def repeats_documents(self, path: str) -> bool:
-        """Whether the response repeats documents: as requested, or as Jina and vLLM do at /v1."""
+    @property
+    def repeats_documents(self) -> bool:
+        """Whether the response repeats documents: as requested, or as Jina and vLLM do."""
         if self.return_documents is not None:
             return self.return_documents
         others = self.texts is not None or self.is_voyage or "raw_scores" in self.model_fields_set
-        if others or self.weaviate_property is not None or not path.startswith("/v1/"):
+        if others or self.weaviate_property is not None:
             return False
         return all(isinstance(content, str) for content in self.contents)
 

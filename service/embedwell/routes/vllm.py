@@ -16,15 +16,15 @@ from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import ClassificationService, ClassifyRequest
+from embedwell.routes.common.binary_fields import BinaryFields
 from embedwell.routes.common.body import FAIL_FAST, TextInputs, examples, input_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import TokenLimit, VLLMFields
+from embedwell.routes.common.options import TokenLimit
 from embedwell.routes.common.response_body import (
-    BinaryType,
-    EncodingFormat,
+    Array,
+    BinaryResponse,
     Matrix,
     Vector,
-    binary_values,
     encode_block,
 )
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
@@ -46,7 +46,7 @@ _TASKS: dict[str, tuple[PoolingTask, ...]] = {
 """The tasks of a model, by its own task; the first is the default."""
 
 
-class PoolingRequest(VLLMFields):
+class PoolingRequest(BinaryFields):
     """Request body of /pooling.
 
     - `task`: `embed` for a vector for each text, `token_embed` for one for each token, or
@@ -58,7 +58,6 @@ class PoolingRequest(VLLMFields):
       own length. Default: true.
     - `truncate_prompt_tokens`: maximum of tokens of a text, beyond which it is cut; -1 is the
       model's limit, the default.
-    - `embed_dtype`, `endianness`: the numbers in base64. Default: float32, little.
     - `input`: a text, its token ids, or a list of these.
     """
 
@@ -71,15 +70,12 @@ class PoolingRequest(VLLMFields):
     messages: Annotated[list[Message], FAIL_FAST] | None = None
     model: str | None = None
     task: PoolingTask | None = None
-    encoding_format: EncodingFormat | None = None
     dimensions: PositiveInt | None = None
     normalize: bool | None = None
     use_activation: bool | None = None
     truncate_prompt_tokens: TokenLimit = None
     truncation_side: Side | None = None
     add_special_tokens: Literal[True] | None = None
-    embed_dtype: BinaryType | None = None
-    endianness: Literal["native", "little", "big"] | None = None
 
     def fields(self, *names: str) -> dict[str, object]:
         """Return the values of fields that are set, for the body of another route."""
@@ -91,18 +87,21 @@ class PoolingRequest(VLLMFields):
         }
 
     def encode(self, values: Floats) -> Matrix | str:
-        """Encode a result as the fields say; raises BadRequest and NotFinite."""
-        dtype, big_endian = self.embed_dtype or "float32", self.endianness == "big"
+        """Encode a result for JSON as the fields say; raises BadRequest and NotFinite."""
         if self.encoding_format == "base64":
-            rows = binary_values(np.atleast_2d(values), dtype, big_endian=big_endian)
-            return encode_block(rows, "base64")
-        if big_endian or dtype != "float32":
+            return encode_block(self.binary_result(values), "base64")
+        big_endian = self.endianness == "big"
+        if big_endian or self.embed_dtype not in (None, "float32"):
             field = "endianness" if big_endian else "embed_dtype"
             raise BadRequest(
-                f"{field} is of the numbers in base64; send encoding_format base64, too",
+                f"{field} is of the numbers in base64 or bytes; send encoding_format base64, too",
                 param=field,
             )
         return encode_block(values, "float")
+
+    def binary_result(self, values: Floats) -> Array:
+        """Convert a result to the numbers whose bytes are sent; raises NotFinite."""
+        return self.binary(np.atleast_2d(values)).reshape(values.shape)
 
 
 @forbid_extra
@@ -139,9 +138,14 @@ class PoolingService:
 
     model: ServedModel
 
-    async def respond(self, context: RequestContext, body: PoolingRequest) -> PoolingResponse:
+    async def respond(
+        self, context: RequestContext, body: PoolingRequest
+    ) -> PoolingResponse | BinaryResponse:
         """Respond to /pooling; raises ServiceError."""
         results = await self._compute(context, body, self._task(body.task))
+        if body.wants_bytes:
+            arrays = list(map(body.binary_result, results))
+            return body.bytes_response(context, self.model.name, arrays)
         return {
             "id": context.id,
             "object": "list",
@@ -158,7 +162,8 @@ class PoolingService:
         offered = _TASKS[self.model.task]
         if requested is not None and requested not in offered:
             raise NotOffered(
-                f"Task {requested} is not supported by the model {self.model.name!r}, which has "
+                # Clients of vLLM search for the first words.
+                f"Unsupported task: {requested!r}; the model {self.model.name!r} has "
                 f"{', '.join(sorted(offered))}",
                 param="task",
             )
@@ -195,8 +200,12 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(PoolingService)
     routes = api_router("embed", error_schema=OpenAIError)
 
-    @routes.post("/pooling", summary="Compute any output of a model (vLLM)")
-    async def pooling(context: RequestDep, body: PoolingRequest) -> PoolingResponse:
+    @routes.post(
+        "/pooling", response_model=PoolingResponse, summary="Compute any output of a model (vLLM)"
+    )
+    async def pooling(
+        context: RequestDep, body: PoolingRequest
+    ) -> PoolingResponse | BinaryResponse:
         return await models.choose(body.model).respond(context, body)
 
     return routes

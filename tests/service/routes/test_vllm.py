@@ -1,6 +1,7 @@
 """vLLM's API: /pooling, /detokenize, and the fields that its clients send to other routes."""
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,11 @@ def test_a_classifier_gives_the_scores_of_its_labels(classifier: HttpServer) -> 
 def test_a_task_that_the_model_lacks_is_refused(server: Server, task: str) -> None:
     response = server.post("/pooling", {"input": "x", "task": task})
     refused = error(response, 400)
-    assert refused["message"].startswith(f"Task {task} is not supported by the model")
-    assert (refused["param"], refused["code"]) == ("task", "not_offered")
+    assert refused["message"].startswith(
+        f"Unsupported task: {task!r}; the model 'all-MiniLM-L6-v2'"
+    )
+    fields = {name: refused[name] for name in ("type", "param", "code")}
+    assert fields == {"type": "BadRequestError", "param": "task", "code": "not_offered"}
 
 
 def test_messages_are_embedded_and_classified_as_their_text(
@@ -136,25 +140,65 @@ def test_fields_without_an_effect_here_are_accepted(server: Server, classifier: 
     assert refused["param"] == "priority"
 
 
+TYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+}
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+
+
 @pytest.mark.parametrize("endianness", ["native", "little", "big"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_base64_may_have_other_numbers(server: Server, dtype: str, endianness: str) -> None:
+@pytest.mark.parametrize("dtype", TYPES)
+def test_base64_and_bytes_may_have_other_numbers(
+    server: Server, dtype: str, endianness: str
+) -> None:
     body = {"input": "x", "encoding_format": "base64"}
     body |= {"embed_dtype": dtype, "endianness": endianness}
     [item] = server.post("/v1/embeddings", body).json()["data"]
     [full] = server.post("/v1/embeddings", {"input": "x"}).json()["data"]
-    expected = torch.tensor(full["embedding"]).to(getattr(torch, dtype))
-    order = ">" if endianness == "big" else "<"
-    bits = np.frombuffer(base64.b64decode(item["embedding"]), f"{order}u{expected.itemsize}")
-    of_bits = {2: torch.int16, 4: torch.int32}[expected.itemsize]
-    pooled_item = server.post("/pooling", {**body, "task": "embed"}).json()["data"][0]
-    assert pooled_item["data"] == item["embedding"]
-    plain = {**body, "encoding_format": "float", "task": "embed"}
-    status = 200 if dtype == "float32" and order == "<" else 400
-    assert server.post("/pooling", plain).status_code == status
-    np.testing.assert_array_equal(
-        bits, expected.view(of_bits).numpy().view(f"<u{expected.itemsize}")
-    )
+    expected = torch.tensor(full["embedding"]).to(TYPES[dtype])
+    order, size = ">" if endianness == "big" else "<", expected.itemsize
+    bits = expected.view(BITS[size]).numpy().view(f"u{size}").astype(f"{order}u{size}").tobytes()
+    assert base64.b64decode(item["embedding"]) == bits
+    assert pooled(server, **body, task="embed") == [item["embedding"]]
+    for path, fields in (("/v1/embeddings", {}), ("/pooling", {"task": "embed"})):
+        body["encoding_format"] = "bytes_only"
+        assert server.post(path, {**body, **fields}).content == bits
+        body["encoding_format"] = "float"
+        status = 200 if dtype == "float32" and order == "<" else 400
+        assert server.post(path, {**body, **fields}).status_code == status
+
+
+def test_a_response_of_bytes_says_where_each_result_is(server: Server) -> None:
+    body = {"input": TEXTS, "encoding_format": "bytes", "embed_dtype": "float16"}
+    response = server.post("/pooling", {**body, "endianness": "big"})
+    assert response.headers["content-type"] == "application/octet-stream"
+    metadata = json.loads(response.headers["metadata"])
+    plain = server.post("/pooling", {"input": TEXTS}).json()
+    assert metadata["usage"] == plain["usage"] and metadata["model"] == plain["model"]
+    assert metadata["id"] == response.headers["x-request-id"] and metadata["created"] > 0
+    start = 0
+    for index, (place, result) in enumerate(zip(metadata["data"], plain["data"], strict=True)):
+        states = np.array(result["data"], ">f2")
+        numbers = {"embed_dtype": "float16", "endianness": "big", "shape": [*states.shape]}
+        assert place == {"index": index, "start": start, "end": start + states.nbytes, **numbers}
+        assert response.content[start : place["end"]] == states.tobytes()
+        start = place["end"]
+    assert start == len(response.content)
+    vectors_response = server.post("/v1/embeddings", {**body, "encoding_format": "bytes"})
+    shapes = [place["shape"] for place in json.loads(vectors_response.headers["metadata"])["data"]]
+    assert shapes == [[384]] * 2
+
+
+@pytest.mark.parametrize("field", [{"output_dtype": "int8"}, {"return_multivector": True}])
+def test_bytes_are_not_combined_with_fields_of_other_numbers(
+    server: Server, field: dict[str, object]
+) -> None:
+    response = server.post("/v1/embeddings", {"input": "x", "encoding_format": "bytes", **field})
+    assert error(response, 400)["param"] in field
 
 
 def test_pairs_may_have_any_of_the_names_of_vllm(server: Server) -> None:

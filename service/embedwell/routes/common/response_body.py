@@ -14,11 +14,12 @@ from fastapi import Response
 from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.work_queue import run_in_thread
+from embedwell.routes.common.float8 import Float8Type, float8_values, to_float8
 from embedwell_models.vectors import Floats, quantize
 
 EncodingFormat = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
-BinaryType = Literal["float32", "float16", "bfloat16"]
+BinaryType = Literal["float32", "float16", "bfloat16", Float8Type]
 Array = np.ndarray[Any, Any]
 Vector = list[float] | str
 """A vector as numbers, or as their bytes in base64."""
@@ -46,12 +47,30 @@ def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None
 
 
 def binary_values(vectors: Floats, dtype: BinaryType, *, big_endian: bool) -> Array:
-    """Convert vectors to numbers whose bytes are sent; bfloat16 becomes unsigned integers.
+    """Convert vectors to numbers whose bytes are sent; bfloat16 and fp8 become unsigned integers.
 
-    Raises NotFinite if float16 overflows.
+    Raises NotFinite if float16 or fp8 overflows.
     """
-    values = _to_bfloat16(vectors) if dtype == "bfloat16" else convert_vectors(vectors, dtype)
+    match dtype:
+        case "bfloat16":
+            values = _to_bfloat16(vectors)
+        case "fp8_e4m3" | "fp8_e5m2":
+            values = _to_float8(vectors, dtype)
+        case _:
+            values = convert_vectors(vectors, dtype)
     return values.byteswap() if big_endian else values
+
+
+def _to_float8(vectors: Floats, dtype: Float8Type) -> Array:
+    greatest = float8_values(dtype)[-1]
+    for row in np.flatnonzero((np.abs(vectors) > greatest).any(axis=-1)):
+        raise NotFinite(
+            f"a vector of input {row} has a number above {greatest:g}, the limit of {dtype}; "
+            "request float32, or set normalize",
+            param="embed_dtype",
+            index=int(row),
+        )
+    return to_float8(vectors, dtype)
 
 
 def _to_bfloat16(vectors: Floats) -> Array:
