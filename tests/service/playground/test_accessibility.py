@@ -140,10 +140,10 @@ def test_the_theme_is_chosen_and_remembered(open_view: OpenView) -> None:
     color = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(color) == "rgb(255, 255, 255)"
     page.get_by_label("Theme").select_option("dark")
-    assert page.evaluate(color) == "rgb(20, 23, 27)"
+    assert page.evaluate(color) == "rgb(18, 23, 22)"
     page.reload()
     page.wait_for_selector("h1")
-    assert page.evaluate(color) == "rgb(20, 23, 27)"
+    assert page.evaluate(color) == "rgb(18, 23, 22)"
 
 
 @pytest.mark.parametrize("kind", ["one model", "several models"])

@@ -68,7 +68,7 @@ def test_the_selector_says_what_each_model_is_for(
         "colbert · multi-vector, 16 dimensions",
         "clip · dense, images, 24 dimensions",
     ]
-    assert len(views(page)) == 11
+    assert len(views(page)) == 12
 
 
 def test_a_model_on_demand_is_loaded_by_its_view(

@@ -27,6 +27,9 @@ def test_the_page_opens_on_a_search_by_meaning(server: Server, open_view: OpenVi
     texts = ["When do I get my money back?", "Refunds reach your account within five working days."]
     query, text = np.array(server.post("/embed", {"inputs": texts}).json())
     expect(found(page).first.locator("b").last).to_have_text(f"{query @ text:.3f}")
+    page.get_by_label("Query").fill(" ")
+    expect(page.get_by_text("Type a query to search.")).to_be_visible()
+    expect(found(page)).to_have_count(0)
     page.get_by_label("Query").fill("gift cards")
     expect(found(page).first).to_contain_text("Gift cards are valid")
     expect(page.get_by_text("has no word of the query")).to_have_count(0)
