@@ -14,12 +14,14 @@ def test_the_table_has_what_is_known_of_each_model() -> None:
     default = known_models()[DEFAULT].matrices
     assert len(ROWS) == 8 and default is not None
     for name, cells in ROWS:
-        parameters, work, _, dimensions, tokens, licence = map(str.strip, cells.split("|"))
+        facts = map(str.strip, cells.split("|"))
+        parameters, work, _, dimensions, tokens, prompts, licence = facts
         model = known_models()[DEFAULT if name in DEFAULT else name]
         assert float(parameters) == model.parameters, name
         assert model.matrices is not None
         assert float(work) in (round(model.matrices / default), round(model.matrices / default, 1))
         assert (int(dimensions or 0) or None, int(tokens)) == (model.dimensions, model.tokens), name
+        assert (prompts == "yes") == (model.prompts is not None), name
         assert licence == model.licence, name
 
 
