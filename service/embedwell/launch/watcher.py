@@ -18,7 +18,7 @@ from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Superviso
 log = logging.getLogger(__name__)
 
 _HTTP_PROCESS = "embedwell.launch.http_process"
-"""What an HTTP process imports first: most of the time of its start, unless it is preloaded."""
+"""First import of an HTTP process, which takes most of its start unless it is preloaded."""
 
 _START = 120.0  # seconds until an HTTP process serves
 _HEARTBEAT_TIMEOUT = 30.0  # seconds without an iteration of its event loop until it counts as hung

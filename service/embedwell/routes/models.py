@@ -38,7 +38,7 @@ _ENDPOINT = "In `models`, only the models that answer this API of Cohere's. Defa
 
 @forbid_extra
 class MistralCapabilities(TypedDict):
-    """What a model can do, in Mistral's format.
+    """Capabilities of a model, in Mistral's format.
 
     - `completion_chat`, `completion_fim`, `function_calling`, `fine_tuning`, `vision`: always
       false, as the model generates no text.

@@ -33,21 +33,21 @@ export default function Search({ model }) {
   const [source, setSource] = useState(kept.source);
   const { index, error, progress, retry } = useIndex(source, model.name);
   const query = state.query.trim();
-  const found = useLoad(async (signal) => {
+  const search = useLoad(async (signal) => {
     if (!query || !index) return null;
     const start = performance.now(), [vector] = await embed([query], signal, undefined, { input_type: "query" });
     const scores = index.vectors.map((other) => cosine(vector, other));
     return { query, scores, order: ranking(scores).slice(0, SHOWN), ms: performance.now() - start };
   }, [query, index], 150);
-  const data = query && index?.texts.length > 0 && found.data?.scores.length === index.texts.length && found.data;
+  const data = query && index?.texts.length > 0 && search.data?.scores.length === index.texts.length && search.data;
   return html`
     <p class="lead">Ask in your own words. The model finds the texts with the nearest meaning, also those that share no word with the query.</p>
     <${Field} label="Query"><input type="search" class="query" dir="auto" value=${state.query} onInput=${(event) => update({ query: event.target.value })} /><//>
     <p class="examples">Try ${QUERIES.map((text) => html`<button type="button" aria-pressed=${text === state.query ? "true" : "false"} onClick=${() => update({ query: text })}>${text}</button> `)}</p>
-    <${Status} error=${error || found.error} loading=${found.loading} retry=${error ? retry : found.retry}>
+    <${Status} error=${error || search.error} loading=${search.loading} retry=${error ? retry : search.retry}>
       ${progress && html`<span>${progress.label} <progress value=${progress.share} aria-label="Progress" /></span>`}
     <//>
-    <${Results} stale=${error || found.error || index?.source !== source}>
+    <${Results} stale=${error || search.error || index?.source !== source}>
       ${!query && html`<p class="hint">Type a query to search.</p>`}
       ${data && html`<${Matches} data=${data} texts=${index.texts} />`}
     <//>
