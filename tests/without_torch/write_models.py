@@ -149,7 +149,7 @@ def clip(folder: Path) -> Arrays:
     processor = CLIPImageProcessorPil.from_pretrained(folder)
     pixels = processor(images=read, return_tensors="pt")["pixel_values"]
     texts = SentenceTransformer(str(folder), device="cpu").encode(TEXTS[:3], batch_size=1)
-    return {"images": features(model, pixels), "texts": texts}
+    return {"images": features(model, pixels).values, "texts": texts}
 
 
 MODELS: dict[str, Callable[[Path], Arrays]] = {
@@ -168,7 +168,7 @@ def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, write in MODELS.items():
-        np.savez(folder / f"{name}.npz", **write(folder / name))
+        np.savez(folder / f"{name}.npz", allow_pickle=False, **write(folder / name))
 
 
 if __name__ == "__main__":
