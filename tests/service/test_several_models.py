@@ -250,6 +250,7 @@ def test_the_server_is_ready_with_the_models_that_are_kept(
     assert three.client.get("/ready").status_code == 200
     assert on_demand.client.get("/ready").status_code == 200
     assert three.client.get("/m/org/wide/ready").json()["status"] == "ready"
+    assert three.client.get("/m/org/wide/.well-known/ready").status_code == 204
 
 
 def test_the_documented_examples_load_and_unload_a_model(

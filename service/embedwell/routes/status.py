@@ -313,9 +313,7 @@ def _add_health_checks(
         responses=ready_responses,
     )
     async def ready() -> Ready:
-        index = model_in_path()
-        asked = models if index is None else [models[index]]
-        check_ready(asked, shutting_down)
+        asked = check_ready(models, shutting_down)
         queued_tokens = sum(m.admission.queued_tokens for m in asked)
         response = Ready(status="ready", queued_tokens=queued_tokens, unix=time.time())
         if (down := asked[0].engines_down) is not None:
@@ -323,14 +321,22 @@ def _add_health_checks(
         return response
 
 
-def check_ready(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> None:
-    """Raise ServiceError unless the engines work and one would accept a query."""
+def check_ready(
+    models: Sequence[ModelHealth], shutting_down: Callable[[], bool]
+) -> Sequence[ModelHealth]:
+    """Return the models that the request asks for: all, or the one whose path it has.
+
+    Raises ServiceError unless their engines work and one would accept a query.
+    """
     if shutting_down():
         raise ShuttingDown("the server is shutting down", retry_after=1)
-    needed = [model for model in models if model.should_be_loaded]
+    index = model_in_path()
+    asked = models if index is None else [models[index]]
+    needed = [model for model in asked if model.should_be_loaded]
     if not all(model.ready for model in needed):
         raise EngineUnavailable("the engine is not ready", retry_after=2)
     _check_some(needed)
+    return asked
 
 
 def _check_some(models: Sequence[ModelHealth]) -> None:

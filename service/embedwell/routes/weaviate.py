@@ -129,10 +129,10 @@ class WeaviateRanking(TypedDict):
     score: None
 
 
-def router(registry: ModelRegistry, check_ready: Callable[[], None]) -> APIRouter:
+def router(registry: ModelRegistry, check_ready: Callable[[], object]) -> APIRouter:
     """Create the routes of Weaviate's containers, except /rerank.
 
-    check_ready: raises ServiceError unless the server accepts requests.
+    check_ready: raises ServiceError unless the server accepts requests, or the model of the path.
     """
     models = registry.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")

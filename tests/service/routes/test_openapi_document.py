@@ -137,6 +137,20 @@ def test_every_field_and_parameter_is_described() -> None:
     assert "- `" not in DOCUMENT["components"]["schemas"]["EmbedRequest"]["description"]
 
 
+def test_every_response_header_is_described() -> None:
+    def headers(value: Any) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict):
+            yield from value.get("headers", {}).items()
+        nested = value.values() if isinstance(value, dict) else value
+        for each in nested if isinstance(value, dict | list) else ():
+            yield from headers(each)
+
+    described = [(name, header) for name, header in headers(DOCUMENT) if "$ref" not in header]
+    assert {"x-tokens", "x-lengths", "retry-after", "accept"} <= {name for name, _ in described}
+    for name, header in described:
+        assert header.get("description", "").endswith("."), name
+
+
 def test_every_operation_has_an_example() -> None:
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():

@@ -16,12 +16,12 @@ from embedwell import __version__
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.errors import Overloaded, ServiceError
+from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
 from embedwell.limits.admission import Admission
 from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.status import Info, router, server_info
+from embedwell.routes.status import Info, check_ready, router, server_info
 from embedwell.settings.settings import Settings
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
@@ -83,6 +83,15 @@ def test_below_its_name_a_model_is_ready_by_itself() -> None:
         assert ready(*models) == 200
     with ModelPaths({}).chosen(1):
         assert ready(*models) == 503
+
+
+def test_the_check_of_weaviate_concerns_the_same_models() -> None:
+    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    models = Health(idle), Health(idle, ready=False)
+    with ModelPaths({}).chosen(0):
+        assert [*check_ready(models, lambda: False)] == [models[0]]
+    with pytest.raises(EngineUnavailable):
+        check_ready(models, lambda: False)
 
 
 def test_a_server_of_several_models_is_ready_with_those_that_it_needs() -> None:

@@ -32,41 +32,65 @@ _DESCRIPTIONS: Mapping[int, str] = {
     507: "The server's disk is full.",
 }
 _ERROR_SCHEMAS = (Error, OpenAIError, CohereError, VoyageError)
-_BINARY_HEADERS = {
-    name: {"type": "string"}
-    for name in ("x-shape", "x-dtype", "x-lengths")  # the last one of several vectors of each text
+_Header = tuple[str, Mapping[str, Any]]
+"""A sentence about a header, and the schema of its value."""
+_NUMBER = {"type": "integer", "minimum": 0}
+_BINARY_HEADERS: Mapping[str, _Header] = {
+    "x-shape": ("Shape of the array, its numbers separated by commas.", {"type": "string"}),
+    "x-dtype": ("Type of the array's numbers, such as `float32`.", {"type": "string"}),
+    "x-lengths": (
+        "Number of vectors of each text, separated by commas, if a text has several.",
+        {"type": "string"},
+    ),
 }
 
 OpenAPIObject = dict[str, Any]
-_HEADERS: Mapping[str, OpenAPIObject] = {
-    "x-request-id": {"type": "string", "pattern": r"^[A-Za-z0-9_.:/+=@\-]{1,128}$"},
-    **{
-        f"x-{name}": {"type": "integer", "minimum": 0}
-        for name in (
-            "tokens",
-            "truncated",
-            "cached",
-            "tokenize-us",
-            "queue-us",
-            "compute-us",
-            "total-us",
-            "tokenization-time",
-            "queue-time",
-            "inference-time",
-            "total-time",
+_HEADERS: Mapping[str, _Header] = {
+    "x-request-id": (
+        "Id of the request: its own, the trace id of its `traceparent`, or a new one.",
+        {"type": "string", "pattern": r"^[A-Za-z0-9_.:/+=@\-]{1,128}$"},
+    ),
+    "x-tokens": ("Number of tokens of all inputs.", _NUMBER),
+    "x-truncated": ("Number of inputs that were cut to the model's maximum length.", _NUMBER),
+    "x-cached": ("Number of vectors that were in the cache.", _NUMBER),
+    "x-tokenize-us": ("Microseconds of tokenization.", _NUMBER),
+    "x-queue-us": ("Microseconds that the request waited until its first batch.", _NUMBER),
+    "x-compute-us": ("Microseconds that the engine computed.", _NUMBER),
+    "x-total-us": ("Microseconds from the headers of the request to the response.", _NUMBER),
+    "x-tokenization-time": ("TEI's name of `x-tokenize-us`, in milliseconds.", _NUMBER),
+    "x-queue-time": ("TEI's name of `x-queue-us`, in milliseconds.", _NUMBER),
+    "x-inference-time": ("TEI's name of `x-compute-us`, in milliseconds.", _NUMBER),
+    "x-total-time": ("TEI's name of `x-total-us`, in milliseconds.", _NUMBER),
+}
+
+_RETRY_AFTER: _Header = (
+    "Seconds after which a retry may succeed.",
+    {"type": "integer", "minimum": 1},
+)
+_STATUS_HEADERS: Mapping[int, Mapping[str, _Header]] = {
+    401: {
+        "www-authenticate": (
+            "How to send the key: `Authorization: Bearer KEY`.",
+            {"const": "Bearer", "type": "string"},
         )
     },
+    408: {
+        "connection": ("The server closes the connection.", {"const": "close", "type": "string"})
+    },
+    **{status: {"retry-after": _RETRY_AFTER} for status in (429, 503, 504)},
 }
 
-_STATUS_HEADERS: Mapping[int, Mapping[str, OpenAPIObject]] = {
-    401: {"www-authenticate": {"const": "Bearer", "type": "string"}},
-    408: {"connection": {"const": "close", "type": "string"}},
-    **{status: {"retry-after": {"type": "integer", "minimum": 1}} for status in (429, 503, 504)},
-}
-
-_OPTIONAL_STATUS_HEADERS: Mapping[int, Mapping[str, OpenAPIObject]] = {
-    415: {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}},
-    500: {"x-should-retry": {"const": "false", "type": "string"}},
+_OPTIONAL_STATUS_HEADERS: Mapping[int, Mapping[str, _Header]] = {
+    415: {
+        "accept": ("Content types that the route reads.", {"type": "string"}),
+        "accept-encoding": ("Encodings of a body that the route reads.", {"type": "string"}),
+    },
+    500: {
+        "x-should-retry": (
+            "A retry would fail, too; clients of OpenAI obey this.",
+            {"const": "false", "type": "string"},
+        )
+    },
 }
 
 _ERROR_HEADERS = [*_STATUS_HEADERS.values(), *_OPTIONAL_STATUS_HEADERS.values()]
@@ -104,19 +128,14 @@ def components() -> OpenAPIObject:
             for schema in _ERROR_SCHEMAS
             for status in _DESCRIPTIONS
         },
-        "headers": {
-            name: {"required": True, "schema": schema} for name, schema in _HEADERS.items()
-        },
+        "headers": _required_headers(_HEADERS),
         "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         "schemas": definitions["$defs"],
     }
 
 
 def _error_response(error_schema: Any, status: int) -> OpenAPIObject:
-    required = {
-        name: {"required": True, "schema": schema}
-        for name, schema in _STATUS_HEADERS.get(status, {}).items()
-    }
+    required = _required_headers(_STATUS_HEADERS.get(status, {}))
     optional = _optional_headers(_OPTIONAL_STATUS_HEADERS.get(status, {}))
     reference = _schema_reference(error_schema)
     if error_schema is VoyageError:  # until the body is read, the format is OpenAI's
@@ -141,5 +160,12 @@ def _header_references() -> OpenAPIObject:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in _HEADERS}
 
 
-def _optional_headers(headers: Mapping[str, OpenAPIObject]) -> OpenAPIObject:
-    return {name: {"schema": schema} for name, schema in headers.items()}
+def _required_headers(headers: Mapping[str, _Header]) -> OpenAPIObject:
+    described = _optional_headers(headers)
+    return {name: {"required": True, **header} for name, header in described.items()}
+
+
+def _optional_headers(headers: Mapping[str, _Header]) -> OpenAPIObject:
+    return {
+        name: {"description": text, "schema": schema} for name, (text, schema) in headers.items()
+    }
