@@ -49,7 +49,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
     ),
     "other formats of files": (
         *("models/gguf/*", "models/checkpoint/onnx_export/*", "models/checkpoint/quantized/*"),
-        *("models/convert/*", "models/compress/*", "models/classic/*", "models/training/*"),
+        "models/classic/*",
         *("models/hub/test_huggingface.py", "models/hub/test_sources.py"),
     ),
     "commands other than serve": (

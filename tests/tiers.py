@@ -24,7 +24,7 @@ ROOTS = {  # the folders of the project's own packages
     **dict.fromkeys(("benchmarks", "deploy", "docs", "examples", "tests"), ROOT),
     "embedwell": ROOT / "service",
     "embedwell_client": ROOT / "service",
-    "embedwell_models": ROOT / "models",
+    **dict.fromkeys(("embedwell_classic", "embedwell_models"), ROOT / "models"),
 }
 SKIPPED = pytest.StashKey[Counter[str]]()  # how many tests or files were not selected
 _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collects in its own process

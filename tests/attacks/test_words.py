@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell_models.convert.word_embeddings import Choices, convert_words
+from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from tests.attacks.harness import attack
 from tests.service.server import Server
 

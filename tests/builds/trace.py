@@ -136,9 +136,9 @@ def _read(path: Path) -> Trace:
 
 
 def _package(file: str) -> str:
-    # The folder below embedwell or embedwell_models; their own modules are together.
+    # The folder below embedwell, embedwell_models or a wing; their own modules are together.
     parts = Path(file).parts
-    root = max(i for i, part in enumerate(parts) if part in ("embedwell", "embedwell_models"))
+    root = max(i for i, part in enumerate(parts) if part.startswith("embedwell"))
     return "/".join(parts[root : root + 2]) if len(parts) > root + 2 else parts[root]
 
 

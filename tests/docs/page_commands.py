@@ -53,7 +53,7 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     ),
     r"(\w+=('.*'|\S+) )*(\.venv/bin/)?embedwell serve$": Serves(),
     r"embedwell (convert|serve) laser": NotRun(
-        "the reader's own model", "tests/models/convert/test_laser.py"
+        "the reader's own model", "tests/models/classic/convert/test_laser.py"
     ),
     r"KERNELS=compiled python3 -m pip wheel ": NotRun("builds wheels", "tests/test_install.py"),
     r"embedwell pull BAAI/|HF_HUB_OFFLINE=1 embedwell serve \./": NotRun(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from embedwell_classic.training.corpus import Pairs, open_corpus
+from embedwell_classic.training.heads import HeadTraining, train_heads
 from embedwell_models.hub.sources import resolve
-from embedwell_models.training.corpus import Pairs, open_corpus
-from embedwell_models.training.heads import HeadTraining, train_heads
 from examples.hybrid_search.__main__ import main
 from examples.hybrid_search.documents import read_documents
 from tests.models.cross_encoder import write_cross_encoder

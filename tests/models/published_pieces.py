@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from embedwell_models.convert import tokenizer
+from embedwell_classic.convert import tokenizer
 from tests.models import raw
 from tests.models.families.checkpoint import SIZES, Case, write
 

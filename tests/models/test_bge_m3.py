@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
+from embedwell_classic.convert.model import convert_folder
 from embedwell_models import Embedder
-from embedwell_models.convert.model import convert_folder
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY

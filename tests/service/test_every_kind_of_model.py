@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from embedwell_models.convert.word_embeddings import convert_words
+from embedwell_classic.convert.word_embeddings import convert_words
 from tests.models.colbert import write_colbert
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.listwise_reranker import write_listwise_reranker

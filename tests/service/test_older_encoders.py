@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from gensim.models.doc2vec import Doc2Vec, TaggedDocument
 
-from embedwell_models.convert.elmo import convert_elmo
-from embedwell_models.convert.gensim_models import convert_doc2vec
-from embedwell_models.convert.laser import convert_laser
+from embedwell_classic.convert.elmo import convert_elmo
+from embedwell_classic.convert.gensim_models import convert_doc2vec
+from embedwell_classic.convert.laser import convert_laser
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import normalize
 from tests.models.elmo_files import write_elmo

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from embedwell_models.convert.model import convert_folder
-from tests.models.convert.older import pickled
+from embedwell_classic.convert.model import convert_folder
+from tests.models.classic.convert.older import pickled
 from tests.models.families.checkpoint import SIZES, Case, write
 from tests.models.segmented_files import JAPANESE, VIETNAMESE, write_japanese, write_phobert
 from tests.service.local_server import local_server

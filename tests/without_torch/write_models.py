@@ -18,7 +18,7 @@ from sentence_transformers import (
 from transformers import AutoConfig, AutoModel, CLIPImageProcessorPil
 from transformers.utils import logging
 
-from embedwell_models.convert.word_embeddings import convert_words
+from embedwell_classic.convert.word_embeddings import convert_words
 from embedwell_models.hub import sources
 from tests.models.colbert import write_colbert
 from tests.models.cross_encoder import OPTIONS, SIZES, configure_tokenizer, write_cross_encoder

@@ -1,6 +1,6 @@
 """Files that a fetched model lacks (safetensors, tokenizer.json), and the start of a conversion.
 
-This module imports neither torch nor transformers; embedwell_models.convert does, in its process.
+This module imports neither torch nor transformers; embedwell_classic.convert does, in its process.
 """
 
 import subprocess
@@ -59,9 +59,9 @@ def refuse_unsupported(folder: Path) -> None:
 def convert_in_subprocess(source: Path, target: Path) -> None:
     """Convert a model in another process, so that this process does not import torch.
 
-    Raises ModelError as embedwell_models.convert.model does.
+    Raises ModelError as embedwell_classic.convert.model does.
     """
-    command = [sys.executable, "-P", "-m", "embedwell_models.convert", str(source), str(target)]
+    command = [sys.executable, "-P", "-m", "embedwell_classic.convert", str(source), str(target)]
     process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if process.returncode and not target.is_dir():  # else another process has converted it
         raise ModelError(

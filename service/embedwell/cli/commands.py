@@ -97,12 +97,12 @@ class ServeCommand(click.Command):
 
 # The server imports nothing of bulk and tools.
 OTHER_COMMANDS = {
-    "compress": "embedwell.tools.compress:compress",
-    "convert": "embedwell.tools.convert:convert",
+    "compress": "embedwell_classic.commands.compress:compress",
+    "convert": "embedwell_classic.commands.convert:convert",
     "embed": "embedwell.bulk.embed:embed",
     "evaluate": "embedwell.tools.evaluate:evaluate",
     "plot": "embedwell.tools.plot:plot",
-    "train": "embedwell.tools.train:train",
+    "train": "embedwell_classic.commands.train:train",
 }
 
 

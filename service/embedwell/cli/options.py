@@ -36,6 +36,15 @@ ENGINE = (
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTRIBUTION = "embedwell"
 
+TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder to write; it must not exist.",
+)
+
 
 def decorate(command: F, *decorators: Callable[[F], F]) -> F:
     """Decorate a command, the first decorator outermost, so that --help lists options in order."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from embedwell.cli.options import decorate, model_folder, read, require, require_torch
-from embedwell.tools.options import TEXT_FILE, output_path, source_options
+from embedwell.cli.options import TEXT_FILE, decorate, model_folder, read, require, require_torch
+from embedwell.tools.options import output_path, source_options
 
 if TYPE_CHECKING:  # they load numpy
     from embedwell.tools.evaluation.scoring import Result, Task

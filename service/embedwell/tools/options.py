@@ -10,16 +10,7 @@ from embedwell.cli.options import ENGINE, MODEL, check_urls, decorate, options, 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SUFFIXES = (".png", ".svg", ".html")
-
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder to write; it must not exist.",
-)
 
 
 def source_options(command: F) -> F:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from embedwell.cli.options import decorate, require
-from embedwell.tools.options import TEXT_FILE, drawing_options, text_options
+from embedwell.cli.options import TEXT_FILE, decorate, require
+from embedwell.tools.options import drawing_options, text_options
 
 if TYPE_CHECKING:  # they load numpy and matplotlib
     from embedwell.tools.plots.render import Picture

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import CanineForSequenceClassification, CanineModel, CanineTokenizer
 
+from embedwell_classic.convert.model import convert_folder
 from embedwell_models import families
-from embedwell_models.convert.model import convert_folder
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription

@@ -1,4 +1,4 @@
-"""Tests of the inference of Doc2Vec; tests/models/convert compares it with gensim."""
+"""Tests of the inference of Doc2Vec; tests/models/classic/convert compares it with gensim."""
 
 from dataclasses import replace
 

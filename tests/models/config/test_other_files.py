@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_classic.convert import gensim_models
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import read_json
-from embedwell_models.convert import gensim_models
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
 from tests.models.hub_server import POINTER

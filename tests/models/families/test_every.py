@@ -96,7 +96,7 @@ def test_there_is_a_case_for_every_family() -> None:
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}
     others |= {"llama_nemotron_vl", "llama_nemotron_vl_rerank"}  # the same, with SigLIP
-    others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/convert
+    others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/classic/convert
     others |= {
         "minicpm",
         "cost_wise_gemma",

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models.convert import weights
+from embedwell_classic.convert import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
 from tests.conftest import Folder
 from tests.models import kinds
-from tests.models.convert.older import instructor
+from tests.models.classic.convert.older import instructor
 from tests.models.hub_server import COMMIT, Hub
 from tests.service.server import Server
 

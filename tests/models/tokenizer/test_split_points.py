@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from embedwell_models.convert.tokenizer import convert
+from embedwell_classic.convert.tokenizer import convert
 from embedwell_models.errors import UnsplittableTextError
 from embedwell_models.tokenizer import tokenizer as tokenizing
 from embedwell_models.tokenizer.loading import loader

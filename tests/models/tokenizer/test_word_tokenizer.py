@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.convert.word_embeddings import convert_words
+from embedwell_classic.convert.word_embeddings import convert_words
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.word_tokenizer import UNKNOWN, WordTokenizer
 from embedwell_models.tokenizer.word_vocabulary import Subwords, Vocabulary, WordOptions

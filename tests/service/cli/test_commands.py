@@ -19,8 +19,8 @@ from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from tests.conftest import Folder
+from tests.models.classic.convert.older import contriever
 from tests.models.colbert import write_colbert
-from tests.models.convert.older import contriever
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed

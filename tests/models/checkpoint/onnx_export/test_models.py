@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from embedwell_classic.convert.model import convert_folder
 from embedwell_models import model_fingerprint
-from embedwell_models.convert.model import convert_folder
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve

@@ -1,0 +1,1 @@
+"""Commands of `embedwell`: convert, compress and train."""
