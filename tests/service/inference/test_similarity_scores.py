@@ -87,6 +87,21 @@ def test_distances_and_top_scores_count_as_the_time_that_they_take() -> None:
     assert dot < one < many
 
 
+def test_sorting_and_writing_the_closest_count_in_proportion_to_the_scores_and_to_top_k() -> None:
+    def extra(count: int, top_k: int) -> float:
+        """How much more each of `count` rows counts than without top_k."""
+        with_top_k, without = (operations("dot", "matrix", (count, 1), k) for k in (top_k, None))
+        return (with_top_k - without) / count
+
+    writing_a_score = operations("dot", "matrix", (100, 1)) / 100**2
+    sorting_a_score = (extra(200, 1) - extra(100, 1)) / 100
+    writing_an_entry = extra(100, 2) - extra(100, 1)
+    assert extra(100, 70) == 100 * sorting_a_score + 70 * writing_an_entry
+    assert extra(100, 999) == extra(100, 100), "there are no more entries"
+    assert 2 * writing_a_score < sorting_a_score < 10 * writing_a_score
+    assert 4 * sorting_a_score < writing_an_entry < 20 * sorting_a_score
+
+
 def test_many_scores_are_refused_that_would_wait_too_long() -> None:
     started, done = threading.Event(), threading.Event()
 

@@ -113,6 +113,16 @@ def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
             asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
 
 
+@pytest.mark.parametrize(("most", "length"), [(6002, "6002"), (6001, "more than 6001")])
+def test_the_error_of_a_long_text_has_its_tokens_up_to_those_of_a_request(
+    counting: CountingTokenizer, most: int, length: str
+) -> None:
+    limited, whole = reader_with(counting, max_tokens=most), InputOptions(truncate=False)
+    for work in (limited.read, limited.read_with_tokens):
+        with pytest.raises(BadRequest, match=f"requested {length} tokens in input 0"):
+            asyncio.run(work(RequestContext("a"), [VERY_LONG], whole))
+
+
 def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
     minilm_folder: Path,
 ) -> None:

@@ -730,6 +730,42 @@ def test_a_connection_beyond_the_limit_replaces_the_one_that_is_idle_longest() -
     asyncio.run(run())
 
 
+class AppInParts(PausedApp):
+    """Responds with a long first part of a body, and its end once the client has read that."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests_started += 1
+        await self.resume.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a" * 1_000_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b"end"})
+
+
+def test_a_client_that_has_just_been_sent_a_part_is_not_replaced_before_another() -> None:
+    async def run() -> None:
+        app = AppInParts()
+        async with serve(app, connections=2) as server, server.client() as reading:
+            reading.send(GET)
+            async with asyncio.timeout(120):
+                while not app.requests_started:
+                    await asyncio.sleep(0.01)
+            async with server.client() as silent:
+                connections: set[Any] = server.state.connections
+                async with asyncio.timeout(120):
+                    while len(connections) < 2:
+                        await asyncio.sleep(0.01)
+                    app.resume.set()
+                    while not any(each.write_paused for each in connections):
+                        await asyncio.sleep(0.01)
+                async with server.client() as new:
+                    new.send(GET)
+                    assert await silent.receive_all() == b""
+                    assert (await new.receive_all()).startswith(OK)
+            assert b"end" in await reading.receive_all()
+
+    asyncio.run(run())
+
+
 class BusyApp(PausedApp):
     """Responds to health checks at once."""
 
