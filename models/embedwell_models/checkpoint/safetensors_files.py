@@ -180,7 +180,7 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
     headers: dict[str, TensorHeader] = {}
     for path in require_weight_files(folder):
         if path.name == GGUF:
-            from embedwell_models.gguf.architectures import infos
+            from embedwell_models.gguf.original_tensors import infos
 
             headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos(path)}
             continue
@@ -222,7 +222,7 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     ModelError for a file that cannot be read.
     """
     if path.name == GGUF:
-        from embedwell_models.gguf.architectures import arrays
+        from embedwell_models.gguf.original_tensors import arrays
 
         for name, dtype, numbers in arrays(path):
             yield name, StoredTensor(dtype, numbers)

@@ -4,29 +4,19 @@ The names and values are those that llama.cpp's converter writes.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from embedwell_models.errors import ModelError
-from embedwell_models.gguf.blocks import BlockMatrix
-from embedwell_models.gguf.file import GgufFile, Metadata, TensorInfo
-from embedwell_models.tables.table import Stored, decoded
+from embedwell_models.gguf import tensor_names
+from embedwell_models.gguf.file import Metadata
 
 DENSE = ("dense_2.weight", "dense_3.weight")
 """Layers after the pooling, which the folder of a model has in files of their own."""
 
 ANSWERS = "cls.output.weight"
 """Rows of the answers that a language model that reranks gives; in a BERT, its last layer."""
-
-_SCORE = "score.weight"
-_ROTATED = {  # ending of a name -> key of its number of heads
-    **dict.fromkeys(("attn_q.weight", "attn_q.bias"), "attention.head_count"),
-    **dict.fromkeys(("attn_k.weight", "attn_k.bias"), "attention.head_count_kv"),
-}
 
 _LAYERS_OF_27B = 62
 
@@ -39,10 +29,12 @@ class Architecture:
     """Architecture of a file.
 
     config: builds config.json. names: llama.cpp's name of a layer's tensor, or one outside the
-    layers -> the original's, without the ending. norm_shift: what the file adds to the weights of
-    norms. interleaved: whether the rows of queries and keys are ordered for rotary positions of
-    neighbouring features. decoder: whether a token attends to earlier ones alone, unless the file
-    says otherwise.
+    layers -> the original's, both without the ending or both with it. norm_shift: what the file
+    adds to the weights of norms. interleaved: whether the rows of queries and keys are ordered for
+    rotary positions of neighbouring features. decoder: whether a token attends to earlier ones
+    alone, unless the file says otherwise. delta_net: whether layers are Gated DeltaNets.
+    gated_first: whether the gate's rows precede the others in the original's joined matrix; None
+    for an architecture that never joins them.
     """
 
     config: Callable[[Metadata], Config]
@@ -50,15 +42,17 @@ class Architecture:
     norm_shift: float = 0.0
     interleaved: bool = False
     decoder: bool = False
+    delta_net: bool = False
+    gated_first: bool | None = None
 
     def rename(self, name: str) -> str:
         """Return the original name of a tensor; an unknown name stays as it is."""
-        stem, _, ending = name.rpartition(".")
-        layer = re.fullmatch(r"blk\.(\d+)\.(.+)", stem)
-        theirs = self.names.get(f"blk.{layer[2]}" if layer else stem)
-        if theirs is None:
-            return name
-        return f"{theirs.format(layer[1]) if layer else theirs}.{ending}"
+        layer = re.fullmatch(r"blk\.(\d+)\.(.+)", name)
+        ours, number = (f"blk.{layer[2]}", layer[1]) if layer else (name, "")
+        if ours in self.names:
+            return self.names[ours].format(number)
+        stem, _, ending = ours.rpartition(".")
+        return f"{self.names[stem].format(number)}.{ending}" if stem in self.names else name
 
 
 def has_answers(metadata: Metadata) -> bool:
@@ -90,6 +84,26 @@ def _bert(metadata: Metadata) -> Config:
         "layer_norm_eps": metadata.number("attention.layer_norm_epsilon"),
         "hidden_act": "gelu",
     }
+
+
+def _jina_bert(metadata: Metadata) -> Config:
+    code = {"_name_or_path": "jinaai/jina-bert-v2-qk-post-norm"} if _is_code(metadata) else {}
+    return {
+        "model_type": "bert",
+        "architectures": ["JinaBertModel"],
+        **code,
+        **_common(metadata),
+        "max_position_embeddings": metadata.size("context_length"),
+        "type_vocab_size": metadata.rows("token_types.weight"),
+        "layer_norm_eps": metadata.number("attention.layer_norm_epsilon"),
+        "position_embedding_type": "alibi",
+        "feed_forward_type": "geglu",
+    }
+
+
+def _is_code(metadata: Metadata) -> bool:
+    # The JinaBERT for programming languages normalises the states after the attention once more.
+    return "blk.0.attn_norm_2.weight" in metadata.tensors
 
 
 def _nomic(metadata: Metadata) -> Config:
@@ -150,6 +164,37 @@ def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
         }
 
     return config
+
+
+def _qwen35(metadata: Metadata) -> Config:
+    value_heads, inner = metadata.size("ssm.time_step_rank"), metadata.size("ssm.inner_size")
+    sizes = _of_decoder(metadata)
+    rotation = {
+        "rope_type": "default",
+        **_rope_scaling(metadata).get("rope_scaling", {}),
+        "rope_theta": metadata.number("rope.freq_base", 10_000.0),
+        "partial_rotary_factor": metadata.size("rope.dimension_count") / sizes["head_dim"],
+    }
+    return {
+        "model_type": "qwen3_5_text",
+        "architectures": ["Qwen3_5TextModel"],
+        **sizes,
+        "num_hidden_layers": number_of_layers(metadata),
+        "is_causal": metadata.optional("attention.causal", True),
+        "rope_parameters": rotation,
+        "hidden_act": "silu",
+        "full_attention_interval": metadata.optional("full_attention_interval", 4),
+        "linear_num_key_heads": metadata.size("ssm.group_count"),
+        "linear_num_value_heads": value_heads,
+        "linear_key_head_dim": metadata.size("ssm.state_size"),
+        "linear_value_head_dim": inner // value_heads,
+        "linear_conv_kernel_dim": metadata.size("ssm.conv_kernel"),
+    }
+
+
+def number_of_layers(metadata: Metadata) -> int:
+    """Return the number of layers without those that predict further tokens."""
+    return metadata.size("block_count") - metadata.optional("nextn_predict_layers", 0)
 
 
 def _eurobert(metadata: Metadata) -> Config:
@@ -237,84 +282,29 @@ def _refuse_scaling(metadata: Metadata) -> None:
         raise metadata.unsupported("rope.scaling.type", kind, "none")
 
 
-_BERT_LAYER, _NOMIC_LAYER, _LAYER = "encoder.layer.{}", "encoder.layers.{}", "layers.{}"
-_BERT_INPUT = {
-    "token_embd": "embeddings.word_embeddings",
-    "token_types": "embeddings.token_type_embeddings",
-}
-_BERT = {
-    **_BERT_INPUT,
-    "position_embd": "embeddings.position_embeddings",
-    "token_embd_norm": "embeddings.LayerNorm",
-    "blk.attn_q": f"{_BERT_LAYER}.attention.self.query",
-    "blk.attn_k": f"{_BERT_LAYER}.attention.self.key",
-    "blk.attn_v": f"{_BERT_LAYER}.attention.self.value",
-    "blk.attn_output": f"{_BERT_LAYER}.attention.output.dense",
-    "blk.attn_output_norm": f"{_BERT_LAYER}.attention.output.LayerNorm",
-    "blk.ffn_up": f"{_BERT_LAYER}.intermediate.dense",
-    "blk.ffn_down": f"{_BERT_LAYER}.output.dense",
-    "blk.layer_output_norm": f"{_BERT_LAYER}.output.LayerNorm",
-    "cls": "bert.pooler.dense",
-    "cls.output": "classifier",
-}
-_NOMIC = {
-    **_BERT_INPUT,
-    "token_embd_norm": "emb_ln",
-    "blk.attn_qkv": f"{_NOMIC_LAYER}.attn.Wqkv",
-    "blk.attn_output": f"{_NOMIC_LAYER}.attn.out_proj",
-    "blk.attn_output_norm": f"{_NOMIC_LAYER}.norm1",
-    "blk.ffn_up": f"{_NOMIC_LAYER}.mlp.fc11",
-    "blk.ffn_gate": f"{_NOMIC_LAYER}.mlp.fc12",
-    "blk.ffn_down": f"{_NOMIC_LAYER}.mlp.fc2",
-    "blk.layer_output_norm": f"{_NOMIC_LAYER}.norm2",
-}
-_MODERN_BERT = {
-    "token_embd": "embeddings.tok_embeddings",
-    "token_embd_norm": "embeddings.norm",
-    "output_norm": "final_norm",
-    "blk.attn_norm": f"{_LAYER}.attn_norm",
-    "blk.attn_qkv": f"{_LAYER}.attn.Wqkv",
-    "blk.attn_output": f"{_LAYER}.attn.Wo",
-    "blk.ffn_norm": f"{_LAYER}.mlp_norm",
-    "blk.ffn_up": f"{_LAYER}.mlp.Wi",
-    "blk.ffn_down": f"{_LAYER}.mlp.Wo",
-    "cls": "head.dense",
-    "cls.norm": "head.norm",
-}
-_LLAMA = {
-    "token_embd": "embed_tokens",
-    "output_norm": "norm",
-    "output": "lm_head",
-    "blk.attn_norm": f"{_LAYER}.input_layernorm",
-    "blk.attn_q": f"{_LAYER}.self_attn.q_proj",
-    "blk.attn_k": f"{_LAYER}.self_attn.k_proj",
-    "blk.attn_v": f"{_LAYER}.self_attn.v_proj",
-    "blk.attn_q_norm": f"{_LAYER}.self_attn.q_norm",
-    "blk.attn_k_norm": f"{_LAYER}.self_attn.k_norm",
-    "blk.attn_output": f"{_LAYER}.self_attn.o_proj",
-    "blk.ffn_norm": f"{_LAYER}.post_attention_layernorm",
-    "blk.ffn_gate": f"{_LAYER}.mlp.gate_proj",
-    "blk.ffn_up": f"{_LAYER}.mlp.up_proj",
-    "blk.ffn_down": f"{_LAYER}.mlp.down_proj",
-}
-_GEMMA = {
-    **_LLAMA,
-    "blk.post_attention_norm": f"{_LAYER}.post_attention_layernorm",
-    "blk.ffn_norm": f"{_LAYER}.pre_feedforward_layernorm",
-    "blk.post_ffw_norm": f"{_LAYER}.post_feedforward_layernorm",
-}
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "bert": Architecture(_bert, _BERT),
-    "nomic-bert": Architecture(_nomic, _NOMIC),
-    "modern-bert": Architecture(_modern_bert, _MODERN_BERT),
-    "eurobert": Architecture(_eurobert, _LLAMA),
-    "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA, decoder=True),
-    "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA, decoder=True),
-    "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True, decoder=True),
-    "gemma3": Architecture(_gemma3, _GEMMA, norm_shift=1.0, decoder=True),
-    "gemma-embedding": Architecture(_embedding_gemma, _GEMMA, norm_shift=1.0),
+    "bert": Architecture(_bert, tensor_names.BERT),
+    "jina-bert-v2": Architecture(_jina_bert, tensor_names.JINA_BERT, gated_first=True),
+    "nomic-bert": Architecture(_nomic, tensor_names.NOMIC),
+    "modern-bert": Architecture(_modern_bert, tensor_names.MODERN_BERT),
+    "eurobert": Architecture(_eurobert, tensor_names.LLAMA),
+    "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), tensor_names.LLAMA, decoder=True),
+    "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), tensor_names.LLAMA, decoder=True),
+    "qwen3vl": Architecture(
+        _decoder("qwen3_vl_text", "Qwen3VLTextModel"), tensor_names.LLAMA, decoder=True
+    ),
+    "qwen35": Architecture(
+        _qwen35, tensor_names.QWEN35, norm_shift=1.0, decoder=True, delta_net=True
+    ),
+    "llama": Architecture(
+        _decoder("llama", "LlamaModel"), tensor_names.LLAMA, interleaved=True, decoder=True
+    ),
+    "gemma3": Architecture(_gemma3, tensor_names.GEMMA, norm_shift=1.0, decoder=True),
+    "gemma-embedding": Architecture(_embedding_gemma, tensor_names.GEMMA, norm_shift=1.0),
 }
 """Architectures that are served, by `general.architecture`."""
+
+_JINA_OF_CODE = Architecture(_jina_bert, tensor_names.JINA_CODE, gated_first=False)
 
 
 def find(metadata: Metadata) -> Architecture:
@@ -325,51 +315,6 @@ def find(metadata: Metadata) -> Architecture:
             f"not read; supported: {', '.join(ARCHITECTURES)}. Give the folder of the original "
             "model, with its config.json and model.safetensors, or its name on the hub"
         )
+    if metadata.architecture == "jina-bert-v2" and _is_code(metadata):
+        return _JINA_OF_CODE
     return ARCHITECTURES[metadata.architecture]
-
-
-def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
-    """Map a file, and yield name, type and numbers of each tensor of the encoder.
-
-    Raises ModelError for a file that cannot be read.
-    """
-    file = GgufFile.read(path)
-    metadata = Metadata(file)
-    architecture = find(metadata)
-    for name, numbers in file.arrays():
-        if name == ANSWERS and has_answers(metadata):
-            yes, no = decoded(numbers)
-            yield _SCORE, "F32", yes[None] - no  # whose sigmoid is the probability of yes
-        elif name not in DENSE:
-            original = _original(name, numbers, architecture, metadata)
-            yield architecture.rename(name), file.tensors[name].kind, original
-
-
-def infos(path: Path) -> Iterator[tuple[str, TensorInfo]]:
-    """Yield name, shape and type of each tensor of the encoder; raises ModelError as `arrays`."""
-    file = GgufFile.read(path)
-    metadata = Metadata(file)
-    architecture = find(metadata)
-    for name, info in file.tensors.items():
-        if name == ANSWERS and has_answers(metadata):
-            yield _SCORE, replace(info, shape=(1, *info.shape[1:]), kind="F32")
-        elif name not in DENSE:
-            yield architecture.rename(name), info
-
-
-def _original(name: str, numbers: Stored, architecture: Architecture, metadata: Metadata) -> Stored:
-    if architecture.norm_shift and name.endswith("norm.weight"):
-        return decoded(numbers) - np.float32(architecture.norm_shift)
-    key = _ROTATED.get(name.split(".", 2)[-1])
-    if not (architecture.interleaved and key):
-        return numbers
-    heads = metadata.size("attention.head_count")
-    return _in_halves(numbers, heads if key.endswith("count") else metadata.optional(key, heads))
-
-
-def _in_halves(numbers: Stored, heads: int) -> Stored:
-    # The converter alternates the rows of the two halves of each head.
-    order = np.arange(len(numbers)).reshape(heads, -1, 2).swapaxes(1, 2).ravel()
-    if isinstance(numbers, BlockMatrix):
-        return BlockMatrix(numbers.blocks[order], numbers.kind)
-    return np.ascontiguousarray(numbers[order])

@@ -31,6 +31,10 @@ class PreTokenizer:
     ends: bool = False
 
 
+_OF_ROBERTA = (
+    *("roberta-bpe", "jina-v1-en", "jina-v2-en", "jina-v2-code", "jina-v2-de", "jina-v2-es"),
+    *("jina-de", "jina-es"),
+)
 _GPT2 = PreTokenizer()
 _ROBERTA = PreTokenizer(begins=True, ends=True)
 _QWEN2 = PreTokenizer(rf"{_LETTERS}\p{{N}}{_REST}", nfc=True)
@@ -51,12 +55,13 @@ PRE_TOKENIZERS: Mapping[str, PreTokenizer] = {
     **dict.fromkeys(("smollm", "starcoder"), PreTokenizer(single_digits=True)),
     "gpt-2": _GPT2,
     "modern-bert": PreTokenizer(nfc=True, begins=True, ends=True),
-    **dict.fromkeys(("roberta-bpe", "jina-v1-en", "jina-v2-en"), _ROBERTA),
+    **dict.fromkeys(_OF_ROBERTA, _ROBERTA),
 }
 _OF_ARCHITECTURE = {
-    "bert": "roberta-bpe",
+    **dict.fromkeys(("bert", "jina-bert-v2"), "roberta-bpe"),
     "modern-bert": "modern-bert",
-    **dict.fromkeys(("qwen2", "qwen3"), "qwen2"),
+    **dict.fromkeys(("qwen2", "qwen3", "qwen3vl"), "qwen2"),
+    "qwen35": "qwen35",
 }
 """Names for files that state none, or "default", as older converters did: those of the family."""
 
@@ -70,5 +75,5 @@ def pre_tokenizer(metadata: Metadata) -> PreTokenizer:
         raise metadata.unsupported("tokenizer.ggml.pre", name, tuple(PRE_TOKENIZERS))
     pre_tokenizer = PRE_TOKENIZERS[name]
     # RoBERTa's tokenizer has the pattern of GPT-2, and a file may name it so.
-    is_roberta = pre_tokenizer is _GPT2 and metadata.architecture == "bert"
+    is_roberta = pre_tokenizer is _GPT2 and metadata.architecture in ("bert", "jina-bert-v2")
     return _ROBERTA if is_roberta else pre_tokenizer

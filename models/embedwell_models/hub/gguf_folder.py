@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.config.json_config import read_json
@@ -24,6 +25,12 @@ _POOLING = {1: "mean", 2: "cls", LAST_TOKEN: "lasttoken"}
 _NO_POOLING, _RANK = 0, 4
 _ROLES = {"{instruction}": "system", "{query}": "query", "{document}": "document"}
 _PACKAGE = "sentence_transformers.models."
+_MESSAGES_MODEL = "Qwen3-VL-Embedding"
+_OUTPUT = {"module_output_name": "token_embeddings"}
+_MESSAGES_TEMPLATE = (  # without the parts of the published one that no text reaches
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{{ '<|im_start|>assistant\n' }}"
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +64,12 @@ def _write(file: Path, folder: Path) -> None:
         _write_json(folder / name, content)
     if architectures.has_answers(metadata):
         (folder / chat_template.FILE).write_text(_rerank_template(), encoding="utf-8")
+    elif metadata.architecture == "qwen3vl" and metadata.is_named(_MESSAGES_MODEL):
+        _write_message_format(folder)
+        metadata.warn(
+            f"each text is the message of a user to the model, as in {_MESSAGES_MODEL}: send texts "
+            "as they are, without its chat template"
+        )
     modules = _modules(metadata)
     _write_json(folder / "config.json", config)
     if modules:
@@ -97,6 +110,17 @@ def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
             "those of the original EmbeddingGemma"
         )
     return [*modules, ("4_Normalize", "Normalize", {})]  # as llama.cpp's programs do
+
+
+def _write_message_format(folder: Path) -> None:
+    (folder / chat_template.FILE).write_text(_MESSAGES_TEMPLATE, encoding="utf-8")
+    method = {"method": "forward", "method_output_name": "last_hidden_state"}
+    message = {**method, "format": "flat"}
+    options = {"modality_config": {"text": method, "message": message}}
+    _write_json(folder / "sentence_bert_config.json", {**options, **_OUTPUT})
+    prompts = {"default": families.named("qwen3_vl").instruction}
+    card = {"prompts": prompts, "default_prompt_name": "default"}
+    _write_json(folder / "config_sentence_transformers.json", card)
 
 
 def _rerank_template() -> str:

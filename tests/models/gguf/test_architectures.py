@@ -1,7 +1,6 @@
 """Models of each architecture have the states of transformers on random weights."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,76 +28,17 @@ from transformers import (
     Qwen3Model,
 )
 
-from embedwell_models.embedder import Embedder
-from embedwell_models.gguf.architectures import ARCHITECTURES
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
-from embedwell_models.hub import sources
 from tests.models import gguf_files, kinds
-from tests.models.random_weights import randomize
+from tests.models.gguf_models import DECODER, IDS, OF_BERT, OF_DECODER, SIZES, load, random, renamed
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"▁w{number}" for number in range(60))]
-TOKENIZER = {
-    "model": "bert",
-    "tokens": VOCABULARY,
-    "token_type": [3] * 4 + [1] * 60,
-    **{"padding_token_id": 0, "unknown_token_id": 1, "bos_token_id": 2, "seperator_token_id": 3},
-}
-IDS = [int(id) for id in np.random.default_rng(1).integers(4, 64, 30)]
-SIZES: dict[str, Any] = {
-    **{"vocab_size": 64, "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 7},
-    **{"num_attention_heads": 4, "max_position_embeddings": 128},
-}
-DECODER: dict[str, Any] = {**SIZES, "num_key_value_heads": 2, "head_dim": 32, "rms_norm_eps": 0.01}
 GEMMA: dict[str, Any] = {**DECODER, "sliding_window": 8, "query_pre_attn_scalar": 32}
-KEYS = {
-    **{"block_count": 7, "context_length": 128, "embedding_length": 64},
-    **{"feed_forward_length": 256, "attention.head_count": 4},
-}
-OF_DECODER = {
-    **KEYS,
-    **{"attention.head_count_kv": 2, "attention.key_length": 32, "pooling_type": 3},
-    **{"attention.layer_norm_rms_epsilon": 0.01, "attention.sliding_window": 8},
-}
-OF_BERT = {**KEYS, "attention.layer_norm_epsilon": 0.05, "pooling_type": 1}
-Tensors = dict[str, Any]
-
-
-def load(
-    folder: Path,
-    kind: str,
-    keys: Mapping[str, Any],
-    tensors: Tensors,
-    tokens: Mapping[str, Any] = TOKENIZER,
-) -> Embedder:
-    metadata = {f"{kind}.{key}": value for key, value in keys.items()}
-    metadata |= {f"tokenizer.ggml.{key}": value for key, value in tokens.items()}
-    file = gguf_files.write(folder / "a.gguf", {"general.architecture": kind, **metadata}, tensors)
-    return Embedder.load(sources.resolve(str(file), cache=folder), device="cpu", dtype="float32")
-
-
-def renamed(kind: str, model: Any) -> Tensors:
-    """The tensors of a model as llama.cpp's converter writes them."""
-    names = {theirs: ours for ours, theirs in ARCHITECTURES[kind].names.items()}
-    tensors = {}
-    for name, tensor in model.state_dict().items():
-        stem, _, ending = name.rpartition(".")
-        layer = re.search(r"(?<=[.])\d+(?=[.])", stem)
-        ours = names.get(stem[: layer.start()] + "{}" + stem[layer.end() :] if layer else stem)
-        if ours:
-            ours = ours.replace("blk.", f"blk.{layer[0]}.") if layer else ours
-            tensors[f"{ours}.{ending}"] = tensor.numpy()
-    return tensors
+MARKS = ["<|im_start|>", "<|im_end|>"]
 
 
 def alternated(matrix: Any, heads: int) -> Any:
     """The rows of a matrix as llama.cpp's converter orders those of queries and keys."""
     return matrix.reshape(heads, 2, -1, matrix.shape[1]).swapaxes(1, 2).reshape(matrix.shape)
-
-
-def random(model: Any) -> Any:
-    torch.manual_seed(3)
-    randomize(model)
-    return model.train(False)
 
 
 TWO_HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
@@ -226,19 +166,54 @@ def _thirds(blocks: Any) -> list[torch.Tensor]:
     return [torch.from_numpy(part.copy()) for part in np.split(rows, 3)]
 
 
-def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> None:
+def of_qwen() -> dict[str, Any]:
+    """The tokenizer of a small Qwen."""
     content = json.loads(kinds.text("qwen"))
     vocabulary = {**content["model"]["vocab"]}
     merges = [m if isinstance(m, str) else " ".join(m) for m in content["model"]["merges"]]
-    sizes = {**DECODER, "vocab_size": len(vocabulary), "rope_theta": 5000.0}
+    tokens = [*sorted(vocabulary, key=vocabulary.__getitem__), *MARKS]
+    kinds_ = [3 if token in MARKS else 1 for token in tokens]
+    values = {"tokens": tokens, "token_type": kinds_, "merges": merges}
+    return {"model": "gpt2", "pre": "qwen2", **values}
+
+
+def encoded(text: str) -> list[int]:
+    """The ids of a text without special tokens around it."""
+    tokenizer = Tokenizer.from_str(kinds.text("qwen"))
+    tokenizer.add_special_tokens(MARKS)
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+@pytest.mark.parametrize("name", ["Qwen3 VL Embedding 2B", "Qwen3 VL 2B Instruct"])
+def test_texts_of_qwen3_vl_embedding_are_messages(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = of_qwen()
+    sizes = {**DECODER, "vocab_size": len(tokens["tokens"]), "rope_theta": 5000.0}
+    model = random(Qwen3Model(Qwen3Config(**sizes)))
+    keys = {**OF_DECODER, "rope.freq_base": 5000.0, "context_length": 512, "general.name": name}
+    embedder = load(tmp_path, "qwen3vl", keys, renamed("qwen3", model), tokens)
+    is_embedding = "Embedding" in name
+    text = "a license"
+    if is_embedding:
+        text = (
+            "<|im_start|>system\nRepresent the user's input.<|im_end|>\n<|im_start|>user\n"
+            "a license<|im_end|>\n<|im_start|>assistant\n"
+        )
+    assert ("as in Qwen3-VL-Embedding: send texts as they are" in caplog.text) == is_embedding
+    ids = encoded(text)
+    with torch.inference_mode():
+        state = model(torch.tensor([ids])).last_hidden_state[0, -1]
+    expected = (state / state.norm()).numpy()
+    assert np.abs(embedder.embed(["a license"])[0] - expected).max() < 1e-5
+
+
+def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> None:
+    tokens = of_qwen()
+    sizes = {**DECODER, "vocab_size": len(tokens["tokens"]), "rope_theta": 5000.0}
     model = random(Qwen3Model(Qwen3Config(**sizes)))
     answers = np.random.default_rng(2).normal(size=(2, 64)).astype(np.float32)
-    tokens = {
-        "model": "gpt2",
-        "pre": "qwen2",
-        "tokens": sorted(vocabulary, key=vocabulary.__getitem__),
-        "merges": merges,
-    }
     keys: dict[str, Any] = {**OF_DECODER, "pooling_type": 4, "rope.freq_base": 5000.0}
     keys |= {"classifier.output_labels": ["yes", "no"], "context_length": 1024}
     tensors = {**renamed("qwen3", model), "cls.output.weight": answers}
@@ -250,7 +225,7 @@ def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> No
         "answer the query\n<Query>: a query\n<Document>: a license<|im_end|>\n"
         "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     )
-    ids = Tokenizer.from_str(kinds.text("qwen")).encode(text, add_special_tokens=False).ids
+    ids = encoded(text)
     with torch.inference_mode():
         state = model(torch.tensor([ids])).last_hidden_state[0, -1].numpy()
     expected = state @ (answers[0] - answers[1])
