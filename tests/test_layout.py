@@ -39,12 +39,13 @@ CORE = {
     "inference metrics otlp_resource otlp_metrics tracing batches routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
-REST = {"embedwell_models": "classic", "embedwell": "bulk tools"}
-WINGS = {"embedwell_classic": "convert compress training commands"}
-ON_TORCH = {"torch_backend", "classic"}  # packages of the models
+REST = {"embedwell_models": "", "embedwell": "bulk tools"}
+WINGS = {"embedwell_classic": "families encoders convert compress training commands"}
+ON_TORCH = {"torch_backend"}  # packages of the models
 NAMES_OF_REST = {f"{root}.{name}" for root, names in REST.items() for name in names.split()}
 REGISTRIES = {  # name modules of the rest, by strings
-    "models/embedwell_models/families/classic.py",
+    "models/embedwell_models/families/__init__.py",
+    "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
     "service/embedwell/cli/commands.py",
 }
@@ -231,12 +232,12 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
     packages |= {"tokenizer"}
-    modules = [module_name(path) for path in MODELS]
+    modules = [module_name(path) for path in [*MODELS, *CLASSIC]]
+    on_numpy = ("encoders.doc2vec", "encoders.word_vectors")
     without_torch = [
         module
         for module in modules
-        if module.split(".")[1] in packages
-        or module.endswith(("_family", "classic.doc2vec", "classic.word_vectors"))
+        if module.split(".")[1] in packages or module.endswith(on_numpy)
     ]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"

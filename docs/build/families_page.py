@@ -9,7 +9,6 @@ modules.
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def index() -> str:
     names: dict[str, str] = {}
     overrides: dict[str, str] = {}
     for module in families.MODULES:
-        for family in import_module(f"{families.__name__}.{module}").FAMILIES:
+        for family in families.families_of(module):
             for each in family.model_types:
                 name = each.model_type if isinstance(each, Variant) else each
                 types.setdefault(name, []).append(module)

@@ -18,8 +18,6 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
-from embedwell_models.families import static
-from embedwell_models.families.classic import read_word_vectors
 from embedwell_models.images import preprocessing
 from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
 from embedwell_models.images.patches import PatchPreprocessing
@@ -60,7 +58,7 @@ from embedwell_models.vectors import Floats
 log = logging.getLogger(__name__)
 
 _INDICES = {"I64", "U64", "BOOL"}  # types of numbers that are no weights
-_TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
+_TABLES = {STATIC: "static", WORDS: "word_vectors"}  # families of the kinds of modules
 
 
 @dataclass(frozen=True)
@@ -366,7 +364,8 @@ class ModelDescription:
 
 
 def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:
-    spec = _TABLES.get(encoder.kind, families.read)(path / encoder.path)
+    table, folder = _TABLES.get(encoder.kind), path / encoder.path
+    spec = families.read_table(table, folder) if table else families.read(folder)
     replaced = spec.adapters or tasks or families.named(spec.config.family).replaces_module
     if encoder.custom and not replaced:
         raise ModelError(f"{path}: modules.json names remote code, which is not run")

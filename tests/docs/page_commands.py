@@ -116,6 +116,9 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
 
 OTHER_BLOCKS = {  # by the page and the language; sh, console and Python with assertions run
     ("CONTRIBUTING.md", "python"): NotRun("a module to write", "tests/test_docs.py"),
+    ("CONTRIBUTING.md", "toml"): NotRun(
+        "another package's", "tests/models/families/test_installed.py"
+    ),
     ("deploy/README.md", "dockerfile"): NotRun(
         "SageMaker's container", "tests/service/routes/test_sagemaker.py"
     ),

@@ -21,10 +21,10 @@ from embedwell_classic.compress.forms import (
     quantize_rows,
     split_rows,
 )
+from embedwell_classic.families import word_vectors
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.classic import word_vectors
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import WordTable

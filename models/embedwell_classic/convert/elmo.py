@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_classic.convert.module_files import check_finite, encoder_folder, write_json
+from embedwell_classic.families import elmo
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.classic import elmo_family as elmo
 from embedwell_models.config.json_config import read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.python_tokenizers import CHARACTER_FILE

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numpy._core import multiarray
 
 from embedwell_classic.convert.module_files import check_finite, encoder_folder, write_json
+from embedwell_classic.families import doc2vec
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.classic import doc2vec
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.word_vocabulary import MAPPED, Vocabulary, WordOptions

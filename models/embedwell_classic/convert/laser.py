@@ -22,7 +22,7 @@ from torch import Tensor
 from embedwell_classic.convert import weights
 from embedwell_classic.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_classic.convert.sentencepiece_model import VARIANTS, SentencePieceModel
-from embedwell_models.classic import laser_family as laser
+from embedwell_classic.families import laser
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.conversion import INSTALL, extra_installed
 from embedwell_models.precision.references import SENTENCES

@@ -28,9 +28,9 @@ from embedwell_classic.convert.word_weighting import (
     remove_common_component,
     weight_function,
 )
+from embedwell_classic.families.word_vectors import TABLE
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.classic.word_vectors import TABLE
 from embedwell_models.config import option_files
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.word_tokenizer import WordTokenizer

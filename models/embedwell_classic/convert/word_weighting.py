@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from embedwell_classic.convert.module_files import write_json
+from embedwell_classic.encoders.word_vectors import WordVectorEncoder
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.classic.word_vectors import WordVectorEncoder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription

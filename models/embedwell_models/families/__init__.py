@@ -1,6 +1,6 @@
 """Families of models: each describes itself in a module, which a model of it imports."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -80,13 +80,20 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "colqwen3",
     "colqwen3_5",
     "static",
-    "classic",
+    "embedwell_classic.families.mobilebert",
+    "embedwell_classic.families.canine",
+    "embedwell_classic.families.funnel",
+    "embedwell_classic.families.laser",
+    "embedwell_classic.families.elmo",
+    "embedwell_classic.families.doc2vec",
+    "embedwell_classic.families.word_vectors",
 )
+"""The modules with records of families: of this package, and by their full names of wings."""
 
 
 def every_family() -> list[Family]:
     """Import all families, in the order of the documentation."""
-    return [family for module in MODULES for family in _families(module)]
+    return [family for module in MODULES for family in families_of(module)]
 
 
 def by_model_type() -> Mapping[str, Family]:
@@ -96,7 +103,9 @@ def by_model_type() -> Mapping[str, Family]:
 
 def named(name: str) -> Family:
     """Return the family with a name of EncoderConfig."""
-    return next(family for family in _families(index.NAMES[name]) if name in family.names)
+    module = index.NAMES.get(name)
+    families = families_of(module) if module else _installed(name)
+    return next(family for family in families if name in family.names)
 
 
 def names(has: Callable[[Family], bool]) -> list[str]:
@@ -106,20 +115,36 @@ def names(has: Callable[[Family], bool]) -> list[str]:
 
 def of_model_type(model_type: str) -> Family | None:
     """Return the family of a model_type unless a variant applies; None if there is none."""
-    families = (
-        each for module in index.MODEL_TYPES.get(model_type, ()) for each in _families(module)
-    )
-    return next((family for family in families if model_type in family.own_types), None)
+    return next((each for each in _candidates(model_type) if model_type in each.own_types), None)
+
+
+def _candidates(model_type: str) -> Iterator[Family]:
+    """Import the families of the modules that a model_type may be of; raises ModelError.
+
+    Other packages are only asked for a model_type that this one does not have.
+    """
+    if modules := index.MODEL_TYPES.get(model_type):
+        for module in modules:
+            yield from families_of(module)
+    elif model_type and model_type not in index.NAMES:
+        yield from _installed(model_type)
+
+
+def _installed(model_type: str) -> Sequence[Family]:
+    from embedwell_models.families import installed  # reads the packages of the environment
+
+    return installed.families_of(model_type)
 
 
 @cache
-def _families(module: str) -> Sequence[Family]:
+def families_of(module: str) -> Sequence[Family]:
+    """Import the records of a module, of MODULES or of the index."""
     families: Sequence[Family] = _import(module).FAMILIES
     return families
 
 
 def _import(module: str) -> ModuleType:
-    return import_module(f"{__name__}.{module}")
+    return import_module(module if "." in module else f"{__name__}.{module}")
 
 
 def read(folder: Path) -> CheckpointLayout:
@@ -130,6 +155,12 @@ def read(folder: Path) -> CheckpointLayout:
     options = JsonConfig(folder / "config.json")
     refuse_undescribed(options)
     return layout_of(_family(options), options)
+
+
+def read_table(name: str, folder: Path) -> CheckpointLayout:
+    """Read the spec of a folder of a table, by the name of its family; raises ModelError."""
+    spec: CheckpointLayout = _import(index.NAMES[name]).read_folder(folder)
+    return spec
 
 
 def read_images(folder: Path) -> ImageSpec:
@@ -167,15 +198,16 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
 
 def _family(options: JsonConfig) -> Family:
     name = options.get("model_type", "")
-    modules = index.MODEL_TYPES.get(name, ())
     applying = (
         family
-        for module in modules
-        for family in _families(module)
+        for family in _candidates(name)
         for variant in family.variants
         if variant.model_type == name and variant.applies(options)
     )
-    known = {each: each for each in index.MODEL_TYPES if each}
-    family = next(applying, None) or of_model_type(options.choice("model_type", known, ""))
-    assert family is not None, 'each model_type in the index but "" is some family\'s own'
+    family = next(applying, None) or of_model_type(name)
+    if family is None:
+        from embedwell_models.families import installed  # reads the packages of the environment
+
+        known = sorted({*filter(None, index.MODEL_TYPES), *installed.model_types()})
+        raise options.unsupported("model_type", name, known)
     return family

@@ -86,13 +86,13 @@ MODEL_TYPES: Mapping[str, Sequence[str]] = {
     "colqwen3": ("colqwen3",),
     "ops_colqwen3": ("colqwen3",),
     "qwen3_vl_nemotron_embed": ("colqwen3",),
-    "mobilebert": ("classic",),
-    "canine": ("classic",),
-    "funnel": ("classic",),
-    "laser2": ("classic",),
-    "laser3": ("classic",),
-    "elmo": ("classic",),
-    "doc2vec": ("classic",),
+    "mobilebert": ("embedwell_classic.families.mobilebert",),
+    "canine": ("embedwell_classic.families.canine",),
+    "funnel": ("embedwell_classic.families.funnel",),
+    "laser2": ("embedwell_classic.families.laser",),
+    "laser3": ("embedwell_classic.families.laser",),
+    "elmo": ("embedwell_classic.families.elmo",),
+    "doc2vec": ("embedwell_classic.families.doc2vec",),
 }
 """The modules of each value of model_type, of which a variant may apply."""
 NAMES: Mapping[str, str] = {
@@ -180,14 +180,14 @@ NAMES: Mapping[str, str] = {
     "colqwen3_5": "colqwen3_5",
     "static": "static",
     "model2vec": "static",
-    "mobilebert": "classic",
-    "canine": "classic",
-    "funnel": "classic",
-    "laser2": "classic",
-    "laser3": "classic",
-    "elmo": "classic",
-    "doc2vec": "classic",
-    "word_vectors": "classic",
+    "mobilebert": "embedwell_classic.families.mobilebert",
+    "canine": "embedwell_classic.families.canine",
+    "funnel": "embedwell_classic.families.funnel",
+    "laser2": "embedwell_classic.families.laser",
+    "laser3": "embedwell_classic.families.laser",
+    "elmo": "embedwell_classic.families.elmo",
+    "doc2vec": "embedwell_classic.families.doc2vec",
+    "word_vectors": "embedwell_classic.families.word_vectors",
 }
 """The module of each name of EncoderConfig."""
 TOKENIZER_OVERRIDES: Mapping[str, TokenizerOverride] = {

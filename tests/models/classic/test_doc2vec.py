@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedwell_models.classic.doc2vec import Doc2VecEncoder, Inference, WordTables
+from embedwell_classic.encoders.doc2vec import Doc2VecEncoder, Inference, WordTables
 from embedwell_models.config.encoder_config import EncoderConfig
 
 WORDS, WIDTH = 7, 5

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from embedwell_models.classic.lstm import LstmLayer, sigmoid, time_steps
+from embedwell_classic.encoders.lstm import LstmLayer, sigmoid, time_steps
 from embedwell_models.cpu_backend import library
 from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
 

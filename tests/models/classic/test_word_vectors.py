@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from embedwell_classic.compress.model import Compression, compress_folder
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
-from embedwell_models.classic.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
+from embedwell_classic.encoders.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
+from embedwell_classic.encoders.own_layers import OwnLayersEncoder
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.layer_spec import AttentionSpec

@@ -12,6 +12,7 @@ from embedwell_models import families
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families.family import Family
 from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.python_tokenizers import (
@@ -141,7 +142,7 @@ def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
     Raises ModelError for a class in remote code, and for options that contradict tokenizer.json.
     """
     name = tokenizer_class.read_name(folder)
-    override = tokenizer_class.override(name)
+    override = tokenizer_class.override(name) or tokenizer_class.override_of(_family(folder), name)
     rust = reader.read(folder, _special(folder, reader)) if reader else _from_file(folder)
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
     if override is not None:
@@ -170,9 +171,13 @@ def _special(folder: Path, reader: Reader | None) -> dict[str, str]:
 
 def _adds_eos(folder: Path, added: AddedTokens) -> bool:
     # transformers 4 and the models' authors follow add_eos_token; transformers 5 ignores it.
-    model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
-    family = families.of_model_type(model_type)
+    family = _family(folder)
     return bool(added.options.get("add_eos_token")) or (family is not None and family.ends_texts)
+
+
+def _family(folder: Path) -> Family | None:
+    model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
+    return families.of_model_type(model_type)
 
 
 def _lowercase_first(rust: Tokenizer) -> None:

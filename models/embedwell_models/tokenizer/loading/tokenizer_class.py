@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, normalizers
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import index
-from embedwell_models.families.family import TokenizerOverride
+from embedwell_models.families.family import Family, TokenizerOverride
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
 JAPANESE = "BertJapaneseTokenizer"
@@ -73,6 +73,14 @@ def stem(name: str) -> str:
 def override(name: str) -> Override | None:
     """Return the override of a tokenizer_class or model_type; None for an unknown name."""
     return _OVERRIDES.get(stem(name))
+
+
+def override_of(family: Family | None, name: str) -> Override | None:
+    """Return the override of a family of another package, if it has the name of a class."""
+    if family is None or family.tokenizer_override is None:
+        return None
+    names = map(stem, (*family.own_types, *family.tokenizer_classes))
+    return _FUNCTIONS[family.tokenizer_override] if stem(name) in names else None
 
 
 def override_normalizer(rust: Tokenizer, added: AddedTokens) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gensim.models.doc2vec import Doc2Vec, TaggedDocument, pseudorandom_weak_vector
 
 from embedwell_classic.convert.gensim_models import convert_doc2vec
-from embedwell_models.classic.doc2vec import step
+from embedwell_classic.encoders.doc2vec import step
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats, normalize

@@ -9,6 +9,7 @@ from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS, LayerSpec
 from embedwell_models.config.tensor_names import affine
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 LSTM, TRANSFORMER = "laser2", "laser3"
@@ -83,3 +84,22 @@ def transformer(options: JsonConfig) -> CheckpointLayout:
         **(_EMBEDDING if options.get("embedding_norm", False) else {}),
     }
     return CheckpointLayout(config=config, tensors={**_TRANSFORMER_TENSORS, **norms})
+
+
+_ROW = Row(
+    family="[LASER](older-encoders.md) 2, 3",
+    models="laser2, laser3-wol_Latn",
+    positions="none (2); sinusoidal (3)",
+    layers="bidirectional LSTM (2); transformer, pre- or post-norm (3)",
+    torch="LASER 2",
+)
+FAMILIES = (
+    Family(
+        model_types=(LSTM,),
+        read=lstm,
+        encoder_loader="embedwell_classic.encoders.lstm:BiLstmEncoder.load",
+        on_torch=True,
+        rows=(_ROW,),
+    ),
+    Family(model_types=(TRANSFORMER,), read=transformer, rows=(_ROW,)),
+)

@@ -15,8 +15,7 @@ from typing import Self
 import numpy as np
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
-from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
@@ -25,31 +24,10 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 
-MODEL_TYPE = "doc2vec"
 _LARGEST = 6.0  # largest absolute score that is learned from
 _POINTS = 1000
 _PER_UNIT = _POINTS // 6 // 2  # integer divisions, as in gensim
 _SIGMOID = (1 / (1 + np.exp(-np.linspace(-_LARGEST, _LARGEST, _POINTS, False)))).astype(np.float32)
-
-
-def read(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of a Doc2Vec; the id after the ids of its words means an unknown word."""
-    words, width = options["vocab_size"], options["hidden_size"]
-    config = EncoderConfig(
-        vocab_size=words + 1,
-        unknown_id=words,
-        hidden_size=width,
-        layers=(),
-        max_positions=options.get("max_position_embeddings", UNLIMITED),
-        norm_eps=0.0,
-    )
-    shapes: dict[str, tuple[int, ...]] = {
-        "token_table": (words, width),
-        "output_table": (words, width),
-        "keep": (words,),
-        "noise": (words,),
-    }
-    return CheckpointLayout(config=config, tensors={name: name for name in shapes}, shapes=shapes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.linear import Linear

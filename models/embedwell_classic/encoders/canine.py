@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.classic.canine_family import BLOCK, RATE
-from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.families.canine import BLOCK, RATE
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear

@@ -5,6 +5,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import LayerSpec
 from embedwell_models.config.tensor_names import affine_shapes
+from embedwell_models.families.family import Family, Row
 
 MODEL_TYPE = "elmo"
 CHARACTERS, BYTES = 261, 256
@@ -49,3 +50,22 @@ def _character_shapes(options: JsonConfig) -> dict[str, tuple[int, ...]]:
         for part in ("transform", "carry"):
             shapes |= affine_shapes(f"highway_{index}.{part}", (total, total))
     return shapes | affine_shapes("projection", (options["hidden_size"], total))
+
+
+FAMILIES = (
+    Family(
+        model_types=(MODEL_TYPE,),
+        read=read,
+        encoder_loader="embedwell_classic.encoders.elmo:ElmoEncoder.load",
+        on_torch=True,
+        rows=(
+            Row(
+                family="[ELMo](older-encoders.md#elmo)",
+                models="elmo_2x4096_512_2048cnn_2xhighway",
+                positions="none",
+                layers="character convolutions, bidirectional LSTMs",
+                torch="yes",
+            ),
+        ),
+    ),
+)

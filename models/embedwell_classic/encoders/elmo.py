@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.classic.elmo_family import BYTES
-from embedwell_models.classic.lstm import Clips, lstm_layers, sigmoid, time_steps
-from embedwell_models.classic.own_layers_encoder import (
+from embedwell_classic.encoders.lstm import Clips, lstm_layers, sigmoid, time_steps
+from embedwell_classic.encoders.own_layers import (
     LayerBuilder,
     OwnLayersEncoder,
     PooledStates,
 )
+from embedwell_classic.families.elmo import BYTES
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.vectors import Floats

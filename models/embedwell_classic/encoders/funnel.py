@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.classic import funnel_family
-from embedwell_models.classic.own_layers_encoder import (
+from embedwell_classic.encoders.own_layers import (
     LayerBuilder,
     OwnLayersEncoder,
     PooledStates,
 )
+from embedwell_classic.families import funnel
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.positions import tables
 from embedwell_models.torch_backend.linear import Linear
@@ -201,11 +201,11 @@ class FunnelEncoder(OwnLayersEncoder):
     def __init__(self, build: LayerBuilder) -> None:
         super().__init__(build)
         order, decoder_layers = (
-            funnel_family.layers(build.options),
-            funnel_family.decoder_layers(build.options),
+            funnel.layers(build.options),
+            funnel.decoder_layers(build.options),
         )
         self._blocks = order[-1][0] + 1  # each block but the first pools pairs of positions
-        self._first = funnel_family.layers_of_first_block(build.options)
+        self._first = funnel.layers_of_first_block(build.options)
         self._table, self._norm = build.tensor("token_table"), build.norm("norm")
         distinct = {place: _layer(build, "layers.{}.{}".format(*place)) for place in order}
         self._layers = [(place[0], distinct[place]) for place in order]

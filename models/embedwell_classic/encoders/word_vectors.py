@@ -15,26 +15,21 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_classic.families.word_vectors import TABLE
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.config import option_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
-from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTORS
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table
-from embedwell_models.tokenizer.word_vocabulary import WordOptions
 from embedwell_models.vectors import Floats
 
-TABLE = WORD_TENSORS.table
-_TOKENIZER = "WhitespaceTokenizer"
 _MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
 
 WEIGHT_SUM_POWERS: Mapping[str, float] = {
@@ -48,37 +43,6 @@ WEIGHT_SUM_POWERS: Mapping[str, float] = {
 
 0 means no division. MODES_WITHOUT_WORD_WEIGHTS are missing because they are refused.
 """
-
-
-def read_folder(folder: Path) -> CheckpointLayout:
-    """Build the spec of a table from the options and the checkpoint's header.
-
-    Raises ModelError if there is no table, and for another tokenizer class.
-    """
-    options = JsonConfig(folder / option_files.WORD_VECTORS)
-    options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
-    tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
-    if tokenizer != _TOKENIZER:
-        raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
-    arrays = safetensors_files.map_folder(folder)
-    tensors, scales = WORD_TENSORS.ours(arrays), WORD_TENSORS.scales
-    if not {*tensors} - {scales}:
-        raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
-    if {*tensors} == {TABLE, scales} and arrays[TABLE].dtype != np.int8:
-        raise ModelError(f"{folder}: {scales} go with int8 rows, one scale for each row")
-    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
-    rows, width = len(table), table.width
-    config = EncoderConfig(
-        family=WORD_VECTORS,
-        vocab_size=rows + 1,
-        unknown_id=rows,
-        hidden_size=width,
-        layers=(),
-        max_positions=min(options.get("max_seq_length", UNLIMITED), UNLIMITED),
-        norm_eps=0.0,
-        subwords=WordOptions.read(folder).subwords is not None,
-    )
-    return CheckpointLayout(config=config, tensors=tensors)
 
 
 @dataclass(frozen=True)

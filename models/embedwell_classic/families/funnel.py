@@ -12,6 +12,7 @@ from embedwell_models.families.classification_heads import (
     refuse_segments,
     two_layers,
 )
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import TransformerXL
 
 _REQUIRED = {
@@ -147,3 +148,24 @@ def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     for norm in ("attention_norm", "ffn_norm"):
         shapes |= affine_shapes(norm, (width,))
     return shapes
+
+
+FAMILIES = (
+    Family(
+        model_types=("funnel",),
+        read=read,
+        classification_head=classification_head,
+        encoder_loader="embedwell_classic.encoders.funnel:FunnelEncoder.load",
+        on_torch=True,
+        tokenizer_override="normalizer",
+        rows=(
+            Row(
+                family="Funnel Transformer, with or without decoder",
+                models="funnel-transformer small, small-base",
+                positions="as Transformer-XL",
+                layers="post-norm; each block halves the positions",
+                torch="yes",
+            ),
+        ),
+    ),
+)

@@ -7,6 +7,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row
 from embedwell_models.tokenizer.python_tokenizers import CODE_POINTS
 
 RATE, BLOCK = 4, 128
@@ -83,3 +84,23 @@ def _layer_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         for norm in ("attention_norm", "ffn_norm"):
             shapes |= affine_shapes(f"{name}.{norm}", (width,))
     return shapes
+
+
+FAMILIES = (
+    Family(
+        model_types=("canine",),
+        read=read,
+        encoder_loader="embedwell_classic.encoders.canine:CanineEncoder.load",
+        on_torch=True,
+        states_need_attention=True,
+        rows=(
+            Row(
+                family="CANINE",
+                models="canine-s, canine-c",
+                positions="learned",
+                layers="characters instead of tokens, downsampled by four; post-norm",
+                torch="yes",
+            ),
+        ),
+    ),
+)

@@ -6,6 +6,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
+from embedwell_models.families.family import Family, Row
 
 _REQUIRED = {
     "normalization_type": "no_norm",
@@ -89,3 +90,24 @@ def _shapes(
             weight = (rows,) if "norm" in part else (rows, columns)
             shapes |= affine_shapes(f"layers.{layer}.{part}", weight)
     return shapes
+
+
+FAMILIES = (
+    Family(
+        model_types=("mobilebert",),
+        read=read,
+        classification_head=classification_head,
+        encoder_loader="embedwell_classic.encoders.mobilebert:MobileBertEncoder.load",
+        on_torch=True,
+        tokenizer_override="normalizer",
+        rows=(
+            Row(
+                family="MobileBERT",
+                models="mobilebert-uncased",
+                positions="learned",
+                layers="bottleneck layers, no norms",
+                torch="yes",
+            ),
+        ),
+    ),
+)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.vectors import Floats

@@ -1,0 +1,1 @@
+"""Encoders of older models, each with layers of its own."""

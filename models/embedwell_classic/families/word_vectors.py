@@ -1,0 +1,69 @@
+"""Tables of word vectors: Word2Vec, GloVe, fastText, sentence-transformers' WordEmbeddings."""
+
+from pathlib import Path
+
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config import option_files
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.families.family import Family, Row
+from embedwell_models.tables import stored
+from embedwell_models.tables.stored import TensorNames
+from embedwell_models.tokenizer.word_vocabulary import WordOptions
+
+NAME = "word_vectors"
+TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
+TABLE = TENSORS.table
+_TOKENIZER = "WhitespaceTokenizer"
+
+
+def read_folder(folder: Path) -> CheckpointLayout:
+    """Build the spec of a table from the options and the checkpoint's header.
+
+    Raises ModelError if there is no table, and for another tokenizer class.
+    """
+    options = JsonConfig(folder / option_files.WORD_VECTORS)
+    options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
+    tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
+    if tokenizer != _TOKENIZER:
+        raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
+    arrays = safetensors_files.map_folder(folder)
+    tensors, scales = TENSORS.ours(arrays), TENSORS.scales
+    if not {*tensors} - {scales}:
+        raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
+    if {*tensors} == {TABLE, scales} and arrays[TABLE].dtype != np.int8:
+        raise ModelError(f"{folder}: {scales} go with int8 rows, one scale for each row")
+    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
+    rows, width = len(table), table.width
+    config = EncoderConfig(
+        family=NAME,
+        vocab_size=rows + 1,
+        unknown_id=rows,
+        hidden_size=width,
+        layers=(),
+        max_positions=min(options.get("max_seq_length", UNLIMITED), UNLIMITED),
+        norm_eps=0.0,
+        subwords=WordOptions.read(folder).subwords is not None,
+    )
+    return CheckpointLayout(config=config, tensors=tensors)
+
+
+FAMILIES = (
+    Family(
+        name=NAME,
+        table=TENSORS,
+        encoder_loader="embedwell_classic.encoders.word_vectors:WordVectorEncoder.load",
+        rows=(
+            Row(
+                family="[word vectors](words.md)",
+                models="Word2Vec, GloVe, fastText, WordEmbeddings",
+                positions="none",
+                layers="none",
+            ),
+        ),
+    ),
+)

@@ -1,1 +1,0 @@
-"""Old models: word vectors, LSTMs, and transformers with layers of their own."""

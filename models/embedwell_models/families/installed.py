@@ -1,0 +1,38 @@
+"""Families of other packages, which entry points of the environment name.
+
+An entry point of GROUP has a model_type as its name, and as its value a module with FAMILIES, as
+the modules of this package have.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import entry_points
+
+from embedwell_models.errors import ModelError
+from embedwell_models.families.family import Family
+
+GROUP = "embedwell.families"
+
+
+def model_types() -> list[str]:
+    """List the model types that entry points name."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+@cache
+def families_of(model_type: str) -> Sequence[Family]:
+    """Import the families of the packages that name a model_type.
+
+    Raises ModelError for a package that cannot be imported.
+    """
+    found: list[Family] = []
+    for entry in entry_points(group=GROUP, name=model_type):
+        try:
+            found += entry.load().FAMILIES
+        except Exception as error:
+            package = entry.dist.name if entry.dist else "an unknown package"
+            raise ModelError(
+                f"{GROUP} {entry.name!r} of {package} ({entry.value}) cannot be imported: "
+                f"{error!r}; repair or uninstall {package}"
+            ) from error
+    return found
