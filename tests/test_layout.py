@@ -13,11 +13,27 @@ from pathlib import Path
 import pytest
 
 import embedwell
+from embedwell import doors
 
 ROOT = Path(__file__).parent.parent
 MODELS = sorted((ROOT / "models/embedwell_models").rglob("*.py"))
 SERVICE = sorted((ROOT / "service/embedwell").rglob("*.py"))
-CLASSIC = sorted((ROOT / "models/embedwell_classic").rglob("*.py"))
+WINGS = {  # packages that the core loads by name: their parts, and the wings that they import
+    "embedwell_batches": (
+        "batch folder file_store batch_store json_lines route_calls batch_work service routes",
+        set[str](),
+    ),
+    "embedwell_classic": (
+        "families encoders convert compress training commands",
+        set[str](),
+    ),
+}
+WING_FILES = sorted(
+    path
+    for wing in WINGS
+    for root in ("models", "service")
+    for path in (ROOT / root / wing).rglob("*.py")
+)
 CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 BEFORE_ROUTES = [
@@ -28,26 +44,27 @@ BEFORE_ROUTES = [
 ]
 API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["paths"]
 
-# The core serves. The rest is other commands and old models, which the core loads by their names:
+# The core serves. The rest is other commands, routes and old models, which the core loads by name:
 # packages in the core's folders, and wings, which are import packages of their own.
 # Each package imports only from those before it, and from itself; the rest comes after the core.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub loading embedder",
-    "embedwell": "settings errors gc_tuning engine limits http inputs "
-    "inference metrics otlp_resource otlp_metrics tracing batches routes inherited playground "
+    "embedwell": "doors settings errors line_ends gc_tuning engine limits http inputs "
+    "inference metrics otlp_resource otlp_metrics tracing routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
 REST = {"embedwell_models": "", "embedwell": "bulk tools"}
-WINGS = {"embedwell_classic": "families encoders convert compress training commands"}
 ON_TORCH = {"torch_backend"}  # packages of the models
 NAMES_OF_REST = {f"{root}.{name}" for root, names in REST.items() for name in names.split()}
+NAMES_OF_REST |= {*WINGS}
 REGISTRIES = {  # name modules of the rest, by strings
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
-    "service/embedwell/cli/commands.py",
+    "service/embedwell/doors.py",
+    "service/embedwell/routes/batches.py",
 }
 
 
@@ -114,8 +131,8 @@ def imports_from_later_packages(path: Path) -> Iterator[str]:
     _, root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
         return
-    order = [*CORE.get(root, "").split(), *{**REST, **WINGS}[root].split()]
-    allowed = order[: order.index(package) + 1]
+    order = WINGS[root][0] if root in WINGS else f"{CORE[root]} {REST[root]}"
+    allowed = order.split()[: order.split().index(package) + 1]
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
         if not (top != root or inner in allowed or inner.startswith("__")):
@@ -123,15 +140,23 @@ def imports_from_later_packages(path: Path) -> Iterator[str]:
 
 
 def test_packages_import_only_from_those_before_them() -> None:
-    assert not violations([*MODELS, *SERVICE, *CLASSIC], imports_from_later_packages)
+    assert not violations([*MODELS, *SERVICE, *WING_FILES], imports_from_later_packages)
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_a_wing_imports_the_core_and_the_wings_that_it_names(wing: str) -> None:
+    forbidden = {"embedwell_client", *WINGS} - {wing, *WINGS[wing][1]}
+    paths = [path for path in WING_FILES if wing in path.parts]
+    assert paths
+    assert not violations(paths, lambda path: forbidden & {*imported_packages(path)})
 
 
 def modules_of_rest(names: Iterable[str]) -> list[str]:
-    def is_of_rest(name: str) -> bool:
-        parts = re.split("[.:]", name)
-        return parts[0] in WINGS or ".".join(parts[:2]) in NAMES_OF_REST
+    def packages(name: str) -> set[str]:
+        root, inner, *_ = [*re.split("[.:]", name), ""]
+        return {root, f"{root}.{inner}"}
 
-    return [name for name in names if is_of_rest(name)]
+    return [name for name in names if packages(name) & NAMES_OF_REST]
 
 
 OF_CORE = [path for path in [*MODELS, *SERVICE] if not modules_of_rest([module_name(path)])]
@@ -149,10 +174,16 @@ def test_the_names_in_a_registry_are_those_of_the_rest(path: str) -> None:
     assert names and all(pkgutil.resolve_name(name) for name in names)
 
 
+def test_each_command_and_router_of_the_tables_exists() -> None:
+    assert {doors.load(name).name for name in doors.COMMANDS.values()} == {*doors.COMMANDS}
+    assert all(callable(doors.load(name)) for name in doors.ROUTES.values())
+
+
 def test_starting_the_server_loads_nothing_of_the_rest() -> None:
     program = (
-        "import sys, embedwell.cli.commands, embedwell.app, embedwell_models.embedder\n"
-        f"assert not {NAMES_OF_REST | {*WINGS}} & {{*sys.modules}}"
+        "import sys, embedwell.cli.serve, embedwell.app, embedwell_models.embedder\n"
+        "from embedwell import doors; assert all(doors.load_routes())\n"
+        f"assert not {NAMES_OF_REST} & {{*sys.modules}}"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -202,7 +233,7 @@ def uses_of_uvicorn(path: Path) -> Iterator[str]:
 
 
 def test_uvicorn_is_used_by_its_public_parts_alone() -> None:
-    assert not violations(SERVICE, uses_of_uvicorn)
+    assert not violations([*SERVICE, *WING_FILES], uses_of_uvicorn)
 
 
 WITHOUT_TORCH = [
@@ -232,7 +263,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
     packages |= {"tokenizer"}
-    modules = [module_name(path) for path in [*MODELS, *CLASSIC]]
+    modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")
     without_torch = [
         module
@@ -245,8 +276,11 @@ def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
             *without_torch,
             "embedwell_models.vectors",
             "embedwell.app",
-            "embedwell.cli.commands",
+            "embedwell.cli.serve",
         ]
+    )
+    program += (
+        "\nfrom embedwell import doors; doors.import_routes(); assert 'torch' not in sys.modules"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -256,7 +290,7 @@ def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
 
 def test_the_supervisor_loads_no_large_packages() -> None:
     program = (
-        "import sys, embedwell.cli.commands, embedwell.launch.bootstrap\n"
+        "import sys, embedwell.cli.commands, embedwell.cli.serve, embedwell.launch.bootstrap\n"
         "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
     )
     process = subprocess.run(
@@ -311,7 +345,7 @@ def test_git_ignores_no_source_file(tmp_path: Path) -> None:
     sources = [
         *MODELS,
         *SERVICE,
-        *CLASSIC,
+        *WING_FILES,
         *CLIENT,
         *(ROOT / "models/embedwell_models/kernels").glob("*.[ch]*"),
     ]

@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from embedwell.batches.route_calls import RouteCalls
-from embedwell.batches.service import BatchService
+from embedwell import doors
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.fastapi_app import Background, fastapi_app
@@ -24,42 +23,9 @@ from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.metrics import Metrics, build_metrics
-from embedwell.playground import pages
-from embedwell.routes import (
-    azure,
-    batches,
-    classify,
-    cohere,
-    embed,
-    embed_sparse,
-    feature_extraction,
-    files,
-    multi_vector,
-    nim,
-    ollama,
-    ollama_models,
-    openai,
-    openapi_document,
-    positions,
-    rerank,
-    root,
-    sagemaker,
-    score,
-    similarity,
-    status,
-    tokenize,
-    tokens,
-    vllm,
-    voyage,
-    weaviate,
-    words,
-)
-from embedwell.routes import (
-    models as model_routes,
-)
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
-from embedwell.routes.common.router import ComputingRoute, direct_routes
+from embedwell.routes.common.router import ComputingRoute, DirectRoute, direct_routes, upload_paths
+from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 
@@ -88,16 +54,10 @@ def create_app(
     models = served_models(context, engines)
     metrics = build_metrics(models)
     limits = _http_limits(settings)
-    routers = _create_routers(context, models, metrics, shutting_down)
-    json_routes = direct_routes(*routers)
-    service = None
-    if (folder := settings.batch_folder) is not None:
-        service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
-    routers += [files.router(service), batches.router(service)]
+    routers = _create_routers(context, models, metrics, limits.budget, shutting_down)
     spans = _spans(context)
     first = [each.run for each in (spans, _metrics_export(context, models, metrics)) if each]
-    last = [service.run] if service else []
-    app = fastapi_app(routers, [*first, *background, *last])
+    app = fastapi_app(routers, [*first, *background])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
     direct = direct_routes(app)
@@ -109,7 +69,7 @@ def create_app(
         root_path=settings.root_path,
         paths=paths,
         limits=limits,
-        uploads={files.UPLOAD: _upload_limits(settings)},
+        uploads={path: _upload_limits(settings) for path in upload_paths(app.routes)},
         keys=ApiKeys([*settings.keys, *settings.admin_keys]) if settings.keys else None,
         metrics=metrics,
         browsers=BrowserChecks.of(
@@ -126,47 +86,29 @@ def _create_routers(
     context: InheritedServer,
     models: Sequence[ServedModel],
     metrics: Metrics,
+    memory: MemoryBudget,
     shutting_down: Callable[[], bool],
 ) -> list[APIRouter]:
-    """Create the routers of a server, in the order in which errors name their routes.
+    """Create the routers of a server and of other packages; raises ExtensionError.
 
+    memory: memory for large requests.
     shutting_down: returns whether the server was told to stop.
     """
-    settings = context.settings
-    admin_keys = ApiKeys(settings.admin_keys) if settings.admin_keys else None
-    registry = ModelRegistry(models, settings.any_name)
-    routers = [
-        *([pages.router()] if settings.playground else []),  # before the others' route of /
-        openapi_document.router(),
-        embed.router(registry),
-        embed_sparse.router(registry),
-        tokens.router(registry),
-        positions.router(registry),
-        similarity.router(registry),
-        words.router(registry),
-        multi_vector.router(registry),
-        rerank.router(registry),
-        score.router(registry),
-        nim.router(registry),
-        classify.router(registry),
-        tokenize.router(registry),
-        openai.router(registry),
-        model_routes.router(registry, context.started),
-        azure.router(registry, context.started),
-        cohere.router(registry),
-        voyage.router(registry),
-        tokenize.cohere_router(registry),
-        vllm.router(registry),
-        ollama.router(registry),
-        ollama_models.router(registry),
-        model_routes.admin_router(registry, admin_keys, settings.request_timeout),
-        feature_extraction.router(registry),
-        weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
-        status.router(models, metrics, shutting_down, registry),
-        model_routes.unknown_model_router(registry),
-    ]
-    routes = direct_routes(*routers)
-    return [*routers, root.router(registry, routes), sagemaker.router(registry, routes)]
+    routers, routes = list[APIRouter](), dict[str, DirectRoute]()
+    server = ServerState(
+        settings=context.settings,
+        models=models,
+        metrics=metrics,
+        started=context.started,
+        shutting_down=shutting_down,
+        memory=memory,
+        routes=routes,
+    )
+    for create_router in doors.load_routes():
+        router = create_router(server)
+        routers.append(router)
+        routes.update(direct_routes(router))
+    return routers
 
 
 def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:

@@ -30,13 +30,14 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] = ()) -> FastAPI:
     """Build FastAPI's application.
 
+    routers: their lifespans begin after the background work, and end before it.
     background: work that runs as long as the application, and is cancelled in reverse order.
     """
     app = FastAPI(
         title="embedwell",
         version=__version__,
         description=_DESCRIPTION,
-        lifespan=_lifespan(background),
+        lifespan=_lifespan(routers, background),
         openapi_url=None,  # openapi_document.router() serves it
         docs_url=None,
         redoc_url=None,
@@ -52,13 +53,16 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
 
 
 def _lifespan(
-    background: Sequence[Background],
+    routers: Sequence[APIRouter], background: Sequence[Background]
 ) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         work: list[Background] = [functools.partial(_prepare_health_checks, app), *background]
         running = [asyncio.create_task(run()) for run in work]
-        yield
+        async with contextlib.AsyncExitStack() as stack:
+            for router in routers:
+                await stack.enter_async_context(router.lifespan_context(app))
+            yield
         for task in reversed(running):  # later tasks may need earlier ones
             task.cancel()
             await asyncio.wait([task])

@@ -9,9 +9,9 @@ import click
 import numpy as np
 import orjson
 
-from embedwell.batches.json_lines import escape_line_ends
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import TextEncoder, embed_window
+from embedwell.line_ends import escape_line_ends
 from embedwell_models.vectors import Floats
 
 _WINDOW = 16384  # maximum lines in memory

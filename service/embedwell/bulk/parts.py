@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from embedwell.batches.json_lines import escape_line_ends
 from embedwell.bulk.columns import (
     EMBEDDING,
     FILE,
@@ -34,6 +33,7 @@ from embedwell.bulk.text_encoder import (
     Vectors,
     Window,
 )
+from embedwell.line_ends import escape_line_ends
 
 PARQUET, NPY = "parquet", "npy"
 _LIST = ".list.element"  # in the path of a column

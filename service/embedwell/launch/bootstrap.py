@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from embedwell.batches.folder import LOCK_FILE
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
 from embedwell.engine.worker.cpus import SYSTEM_DEVICES, node_cpus
@@ -20,7 +19,7 @@ from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
 from embedwell.launch.watcher import Watcher
-from embedwell.settings.settings import Settings
+from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 from embedwell_models.encoder.device import may_be_gpu
 
@@ -58,7 +57,8 @@ def run(
             contexts, engine_fds = open_model_contexts(settings, models, stack, system)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
-                (settings.batch_folder / LOCK_FILE).touch()  # otherwise an HTTP process could not
+                # Otherwise an HTTP process could not.
+                (settings.batch_folder / BATCH_LOCK_FILE).touch()
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1

@@ -10,6 +10,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from embedwell.routes.common.router import DirectRoute
+from embedwell.routes.common.server_state import ServerState
 
 PATH = "/playground"
 
@@ -36,12 +37,14 @@ class _BrowserRoute(DirectRoute):
         return Match.NONE, {}
 
 
-def router() -> APIRouter:
-    """Create the routes of the page, and of / for browsers.
+def router(server: ServerState) -> APIRouter:
+    """Create the routes of the page, and of / for browsers; none if the settings say so.
 
     The files are read at each request.
     """
     routes = APIRouter(route_class=DirectRoute)
+    if not server.settings.playground:
+        return routes
     files = StaticFiles(directory=_FOLDER)
 
     async def root() -> Response:

@@ -5,7 +5,6 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Request, Response
 from pydantic import BeforeValidator
 
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import BinaryResponse, fastapi_response
 from embedwell.routes.common.router import (
     RequestDep,
@@ -14,6 +13,7 @@ from embedwell.routes.common.router import (
     read_body,
     request_context,
 )
+from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
 from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIResponse, create_embeddings
@@ -30,12 +30,9 @@ class AzureRequest(EmbeddingsRequest):
     input_type: Annotated[InputType | None, BeforeValidator(_known_or_null)] = None
 
 
-def router(registry: ModelRegistry, created: int) -> APIRouter:
-    """Create the undocumented routes below /openai; the query `api-version` is ignored.
-
-    created: creation time of all models, in seconds since 1970.
-    """
-    models, routes = registry.choice(EmbedService, DENSE, MULTI), api_router("OpenAI")
+def router(server: ServerState) -> APIRouter:
+    """Create the undocumented routes below /openai; the query `api-version` is ignored."""
+    models, routes = server.choice(EmbedService, DENSE, MULTI), api_router("OpenAI")
 
     @routes.post("/openai/v1/embeddings", include_in_schema=False)
     async def azure_embeddings(
@@ -56,6 +53,6 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     @routes.get("/openai/v1/models", include_in_schema=False)
     @routes.get("/openai/models", include_in_schema=False)
     async def azure_models() -> Models:
-        return model_list(registry, created)
+        return model_list(server, server.started)
 
     return routes

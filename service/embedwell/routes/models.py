@@ -18,6 +18,7 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
+from embedwell.routes.common.server_state import ServerState
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.output_names import DENSE, MULTI
@@ -245,18 +246,15 @@ class ModelState(TypedDict):
     state: Literal["loaded", "loading", "unloaded"]
 
 
-def router(registry: ModelRegistry, created: int) -> APIRouter:
-    """Create the routes that list the served models.
-
-    created: creation time of all models, in seconds since 1970.
-    """
+def router(server: ServerState) -> APIRouter:
+    """Create the routes that list the served models."""
     routes = api_router("OpenAI", AUTH_ERRORS, OpenAIError)
 
     @routes.get("/v1/models", summary="List the served models under all of their names")
     async def models(
         endpoint: Annotated[str | None, Query(description=_ENDPOINT)] = None,
     ) -> Models:
-        return model_list(registry, created, endpoint)
+        return model_list(server, server.started, endpoint)
 
     @routes.get("/models", summary="List the names of the served models")
     async def infinity_models() -> InfinityModels:
@@ -264,11 +262,11 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
             {
                 "id": name,
                 "object": "model",
-                "created": created,
+                "created": server.started,
                 "stats": {"queued_tokens": model.admission.queued_tokens},
                 "capabilities": [model.task],
             }
-            for name, model in named(registry)
+            for name, model in named(server)
         ]
         return {"object": "list", "data": data}
 
@@ -278,17 +276,16 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         responses=route_responses((404,), OpenAIError),
     )
     async def model(name: Annotated[str, _NAME]) -> Model:
-        return model_card(name, registry.choose(name), created)
+        return model_card(name, server.choose(name), server.started)
 
     return routes
 
 
-def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) -> APIRouter:
-    """Create the routes that load and unload a model, for requests with an admin key.
-
-    keys: None if the server has no admin key.
-    timeout: seconds to wait until a model is loaded or unloaded.
-    """
+def admin_router(server: ServerState) -> APIRouter:
+    """Create the routes that load and unload a model, for requests with an admin key."""
+    settings = server.settings
+    keys = ApiKeys(settings.admin_keys) if settings.admin_keys else None
+    timeout = settings.request_timeout  # seconds until a model is loaded or unloaded
     routes = api_router("status", _ADMIN_ERRORS)
 
     def check(request: Request) -> None:
@@ -307,7 +304,7 @@ def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) 
     )
     async def load_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
-        model = registry.choose(name)
+        model = server.choose(name)
         await model.engine.load(timeout)
         return {"model": model.name, "state": model.state}
 
@@ -318,7 +315,7 @@ def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) 
     )
     async def unload_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
-        model = registry.choose(name)
+        model = server.choose(name)
         try:
             await model.engine.unload(timeout)
         except TimeoutError:

@@ -11,6 +11,7 @@ import orjson
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse
+from starlette.routing import Route
 
 from embedwell.routes.code_samples import EXTENSION, code_sample, curl
 from embedwell.routes.common.openapi_responses import OpenAPIObject, components
@@ -50,7 +51,7 @@ _DOCS_HEADERS = {
 }
 
 
-def router() -> APIRouter:
+def router(_: object) -> APIRouter:
     """Create the routes /docs and /openapi.json."""
     routes = APIRouter(route_class=DirectRoute)
 
@@ -81,7 +82,11 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
     A setting decides whether routes require a key, so they are documented as working with and
     without one. Status 422 is removed, because an invalid request gets status 400.
     """
-    routes = [route.of_fastapi if isinstance(route, DirectRoute) else route for route in app.routes]
+    routes = [
+        route.of_fastapi if isinstance(route, DirectRoute) else route
+        for route in app.routes
+        if isinstance(route, Route) and route.include_in_schema
+    ]
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=routes
     )

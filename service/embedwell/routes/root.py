@@ -7,7 +7,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.inference.served_model import ServedModel
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry, root_task
+from embedwell.routes.common.model_registry import ModelChoice, root_task
+from embedwell.routes.common.server_state import ServerState
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 
 _PATHS = {
@@ -32,13 +33,13 @@ class RootOfModels:
         await self._routes[path].app(scope, receive, send)
 
 
-def router(registry: ModelRegistry, routes: Mapping[str, Route]) -> APIRouter:
+def router(server: ServerState) -> APIRouter:
     """Create the undocumented route / for models of different tasks.
 
-    routes: the routes that it calls, by path; with / if all models have the same task.
+    If all have the same task, the route of that task is there.
     """
-    if "/" in routes:
+    if "/" in server.routes:
         return APIRouter()
-    models = registry.choice(lambda model: model, DENSE, MULTI)
-    root = RootOfModels(routes, models)
+    models = server.choice(lambda model: model, DENSE, MULTI)
+    root = RootOfModels(server.routes, models)
     return APIRouter(routes=[Route("/", root, methods=["POST"])])

@@ -12,8 +12,9 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import check_parts
 from embedwell.limits.work_queue import run_in_thread
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
+from embedwell.routes.common.model_registry import ModelChoice
 from embedwell.routes.common.router import receive_body
+from embedwell.routes.common.server_state import ServerState
 from embedwell_models.output_names import DENSE, MULTI
 
 _SMALL_BODY = 1 << 16  # bytes; parsing so many takes a few milliseconds
@@ -55,12 +56,9 @@ class Invocations:
         return "/embed" if {DENSE, MULTI} & {*model.description.outputs} else "/embed_sparse"
 
 
-def router(registry: ModelRegistry, routes: Mapping[str, Route]) -> APIRouter:
-    """Create the undocumented route /invocations; SageMaker's health check is GET /ping.
-
-    routes: the routes that it calls, by path.
-    """
-    invocations = Invocations(routes, registry.choice(lambda model: model))
+def router(server: ServerState) -> APIRouter:
+    """Create the undocumented route /invocations; SageMaker's health check is GET /ping."""
+    invocations = Invocations(server.routes, server.choice(lambda model: model))
     return APIRouter(routes=[Route("/invocations", invocations, methods=["POST"])])
 
 

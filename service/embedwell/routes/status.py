@@ -17,11 +17,10 @@ from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import model_in_path
 from embedwell.limits.admission import Admission
-from embedwell.metrics import Metrics
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
 from embedwell.routes.common.scores import RerankScore, rerank_score
+from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
@@ -253,16 +252,10 @@ class ModelHealth(Protocol):
     def admission(self) -> Admission: ...
 
 
-def router(
-    models: Sequence[ModelHealth],
-    metrics: Metrics,
-    shutting_down: Callable[[], bool],
-    registry: ModelRegistry,
-) -> APIRouter:
+def router(server: ServerState) -> APIRouter:
     """Create the routes of health checks, and /info and /metrics."""
-    routes = api_router("status", ())
-    _add_health_checks(routes, models, shutting_down)
-    described = registry.choice(lambda model: model)
+    routes = health_router(server.models, server.shutting_down)
+    described = server.choice(lambda model: model)
 
     @routes.get(
         "/info",
@@ -272,7 +265,7 @@ def router(
     async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
         chosen = described.choose(model)
         parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
-        return server_info(*parts, registry.tasks_of(chosen))
+        return server_info(*parts, server.tasks_of(chosen))
 
     @routes.get(
         "/metrics",
@@ -282,15 +275,14 @@ def router(
         name="metrics",
     )
     async def get_metrics() -> Response:
-        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 
 
-def _add_health_checks(
-    routes: APIRouter, models: Sequence[ModelHealth], shutting_down: Callable[[], bool]
-) -> None:
-    """Add /live, and /ready with its other paths."""
+def health_router(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> APIRouter:
+    """Create the route /live, and /ready with its other paths."""
+    routes = api_router("status", ())
     ready_responses = route_responses((429, 500, 503))
 
     @routes.get(
@@ -319,6 +311,8 @@ def _add_health_checks(
         if (down := asked[0].engines_down) is not None:
             response["engines_down"] = down
         return response
+
+    return routes
 
 
 def check_ready(

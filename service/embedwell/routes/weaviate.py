@@ -1,6 +1,6 @@
 """POST /vectors and Weaviate's other routes of a container that computes vectors or ranks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -12,9 +12,10 @@ from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import Vector, Vectors, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ServerState
+from embedwell.routes.status import check_ready
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
@@ -129,12 +130,9 @@ class WeaviateRanking(TypedDict):
     score: None
 
 
-def router(registry: ModelRegistry, check_ready: Callable[[], object]) -> APIRouter:
-    """Create the routes of Weaviate's containers, except /rerank.
-
-    check_ready: raises ServiceError unless the server accepts requests, or the model of the path.
-    """
-    models = registry.choice(DenseVectorService, DENSE, MULTI)
+def router(server: ServerState) -> APIRouter:
+    """Create the routes of Weaviate's containers, except /rerank."""
+    models = server.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")
 
     @routes.post("/vectors", summary="Embed a text (Weaviate)")
@@ -153,12 +151,12 @@ def router(registry: ModelRegistry, check_ready: Callable[[], object]) -> APIRou
 
     @routes.get("/.well-known/ready", include_in_schema=False)
     async def well_known_ready() -> Response:
-        check_ready()
+        check_ready(server.models, server.shutting_down)
         return Response(status_code=_NO_CONTENT)
 
     @routes.get("/meta", include_in_schema=False)
     async def meta() -> WeaviateMeta:
-        names = [model.name for model in registry.models]
+        names = [model.name for model in server.models]
         return {"model": names[0], "models": names}
 
     return routes

@@ -38,6 +38,8 @@ from embedwell_models.model_files.pooling_modes import MODES, Mode
 from embedwell_models.tokenizer.unicode_forms import UnicodeForm
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
+BATCH_LOCK_FILE = "lock"
+"""Name of the file of batch_folder that the process locks which computes the batches."""
 ALL_ADAPTERS = "all"
 _ANY_NAME = "*"
 GROUPS = {

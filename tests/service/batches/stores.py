@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedwell.batches.batch import BatchLimits
-from embedwell.batches.batch_store import BatchStore
-from embedwell.batches.batch_work import BatchWork
-from embedwell.batches.file_store import FileStore
-from embedwell.batches.folder import DiskSpace
-from embedwell.batches.json_lines import RequestLine
-from embedwell.batches.route_calls import RouteResponse
+from embedwell_batches.batch import BatchLimits
+from embedwell_batches.batch_store import BatchStore
+from embedwell_batches.batch_work import BatchWork
+from embedwell_batches.file_store import FileStore
+from embedwell_batches.folder import DiskSpace
+from embedwell_batches.json_lines import RequestLine
+from embedwell_batches.route_calls import RouteResponse
 
 ENDPOINT = "/v1/embeddings"
 WINDOW = "24h", 86400

@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from embedwell.batches.batch import Batch, Status
 from embedwell.errors import TooLarge
+from embedwell_batches.batch import Batch, Status
 from tests.service.batches.stores import BLOCK, ENDPOINT, WINDOW, Stores, requests, responses
 
 SIZE = len(requests(1))

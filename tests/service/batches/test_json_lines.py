@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches.batch import MAX_LINES, MAX_REQUESTS
-from embedwell.batches.json_lines import check_requests, request_groups
 from embedwell.errors import ServiceError
+from embedwell_batches.batch import MAX_LINES, MAX_REQUESTS
+from embedwell_batches.json_lines import check_requests, request_groups
 
 ENDPOINT = "/v1/embeddings"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches.json_lines import RequestLine
-from embedwell.batches.route_calls import Result, RouteCalls, RouteResponse, compute_group
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.response_body import BinaryResponse
 from embedwell.routes.common.router import RequestDep, api_router, direct_routes
+from embedwell_batches.json_lines import RequestLine
+from embedwell_batches.route_calls import Result, RouteCalls, RouteResponse, compute_group
 
 
 class Text(Body):

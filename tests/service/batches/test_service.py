@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches.batch import Batch
-from embedwell.batches.route_calls import RouteResponse
-from embedwell.batches.service import BatchRunner
 from embedwell.errors import EngineUnavailable
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell_batches.batch import Batch
+from embedwell_batches.route_calls import RouteResponse
+from embedwell_batches.service import BatchRunner
 from tests.service.batches.stores import ENDPOINT, Stores, requests
 
 

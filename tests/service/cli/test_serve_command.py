@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from embedwell.cli.commands import FLAGS_OF_OTHERS, main
+from embedwell.cli.commands import main
+from embedwell.cli.serve import FLAGS_OF_OTHERS
 from embedwell.settings.settings import GROUPS, Settings
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -241,7 +241,7 @@ def test_a_request_for_the_document_does_not_serialise_it_again() -> None:
     async def get(described: Described, encoding: str) -> bytes:
         app = FastAPI(openapi_url=None)
         app.openapi = described.openapi  # type: ignore[method-assign]
-        app.router.routes.extend(openapi_document.router().routes)
+        app.router.routes.extend(openapi_document.router(None).routes)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as it:
             for _ in range(3):
                 response = await it.get("/openapi.json", headers={"accept-encoding": encoding})

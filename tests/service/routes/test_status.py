@@ -19,9 +19,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
 from embedwell.limits.admission import Admission
-from embedwell.metrics import Metrics
-from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.status import Info, check_ready, router, server_info
+from embedwell.routes.status import Info, check_ready, health_router, server_info
 from embedwell.settings.settings import Settings
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
@@ -33,8 +31,6 @@ from embedwell_models.model_files.sentence import VectorRecipe
 from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT
 from tests.service.server import MAX_ISA, Server
-
-EMPTY = ModelRegistry([])
 
 
 def test_a_ready_server_says_so(server: Server) -> None:
@@ -56,7 +52,7 @@ class Health:
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
-    routes = router([Health(admission)], Metrics(SharedCounters.private()), lambda: False, EMPTY)
+    routes = health_router([Health(admission)], lambda: False)
     ready = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
@@ -67,7 +63,7 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
 
 def ready(*models: Health) -> int:
     """Return the status of /ready of a server with such models."""
-    routes = router(models, Metrics(SharedCounters.private()), lambda: False, EMPTY)
+    routes = health_router(models, lambda: False)
     route = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     try:
         asyncio.run(route.endpoint())  # type: ignore[attr-defined]

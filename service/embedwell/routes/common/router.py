@@ -118,6 +118,10 @@ class ComputingRoute(DirectRoute):
     """A route whose requests all wait for an engine, so that a long queue refuses them unread."""
 
 
+class UploadRoute(DirectRoute):
+    """A route that streams a file, which may be larger than other bodies, to the disk."""
+
+
 def api_router(
     tag: str,
     errors: Sequence[int] = ENGINE_ERRORS,
@@ -149,7 +153,15 @@ def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, DirectRoute]:
     routes = chain.from_iterable(router.routes for router in routers)
     direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
-    return {route.path: documented.get(route.endpoint, route) for route in direct}
+    by_path: dict[str, DirectRoute] = {}
+    for route in direct:  # of several routes of a path, Starlette takes the first, too
+        by_path.setdefault(route.path, documented.get(route.endpoint, route))
+    return by_path
+
+
+def upload_paths(routes: Iterable[BaseRoute]) -> set[str]:
+    """Return the paths whose bodies may be files."""
+    return {route.path for route in routes if isinstance(route, UploadRoute)}
 
 
 def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:

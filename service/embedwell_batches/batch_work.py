@@ -7,7 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from embedwell.batches.batch import (
+from embedwell.line_ends import escape_line_ends
+from embedwell_batches.batch import (
     Batch,
     BatchLimits,
     Ending,
@@ -16,16 +17,15 @@ from embedwell.batches.batch import (
     Status,
     StoredBatch,
 )
-from embedwell.batches.batch_store import BatchStore
-from embedwell.batches.file_store import FileStore
-from embedwell.batches.folder import FILE_PREFIX, REQUEST_PREFIX, new_id
-from embedwell.batches.json_lines import (
+from embedwell_batches.batch_store import BatchStore
+from embedwell_batches.file_store import FileStore
+from embedwell_batches.folder import FILE_PREFIX, REQUEST_PREFIX, new_id
+from embedwell_batches.json_lines import (
     RequestLine,
     check_requests,
-    escape_line_ends,
     request_groups,
 )
-from embedwell.batches.route_calls import RouteResponse
+from embedwell_batches.route_calls import RouteResponse
 
 _MAX_TOGETHER = 1000  # requests that are computed at once; each may take 64 KB
 _ENDED_EARLY = {

@@ -11,16 +11,16 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
-from embedwell.batches.batch import MAX_NAME, Batch
-from embedwell.batches.file_store import FileStore, Purpose, StoredFile, Upload
-from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_responses import OpenAIError
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
-from embedwell.routes.common.router import api_router
+from embedwell.routes.common.router import UploadRoute, api_router
+from embedwell_batches.batch import MAX_NAME, Batch
+from embedwell_batches.file_store import FileStore, Purpose, StoredFile, Upload
+from embedwell_batches.service import BatchService, require_enabled
 
 UPLOAD = "/v1/files"
 _MULTIPART = "multipart/form-data"
@@ -111,8 +111,14 @@ def router(service: BatchService | None) -> APIRouter:
     routes = api_router("batches", ())
     responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
-    @routes.post(
+    async def upload_file(request: Request) -> StoredFile:
+        return await _upload(require_enabled(service).files, request)
+
+    routes.add_api_route(
         UPLOAD,
+        upload_file,
+        methods=["POST"],
+        route_class_override=UploadRoute,
         summary="Upload a file of requests for a batch",
         responses=route_responses((*BODY_ERRORS, 507), OpenAIError),
         openapi_extra={
@@ -120,8 +126,6 @@ def router(service: BatchService | None) -> APIRouter:
             **code_sample(f"curl {ADDRESS}{UPLOAD} -F purpose=batch -F file=@requests.jsonl"),
         },
     )
-    async def upload_file(request: Request) -> StoredFile:
-        return await _upload(require_enabled(service).files, request)
 
     @routes.get(
         UPLOAD,

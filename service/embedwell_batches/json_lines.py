@@ -10,14 +10,11 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from embedwell.batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.request_limits import check_parts
+from embedwell_batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 
 _MAX_PROBLEMS = 100
-_LINE_END_ESCAPES = {
-    character.encode(): f"\\u{ord(character):04x}".encode() for character in "\x85\u2028\u2029"
-}
 
 
 class _Fields(BaseModel):
@@ -181,13 +178,3 @@ def _invalid(error: ValidationError) -> BadRequest:
     location = ".".join(map(str, first["loc"]))
     message = ": ".join(filter(None, [location, first["msg"]]))
     return BadRequest(message, param=location or None)
-
-
-def escape_line_ends(text: bytes) -> bytes:
-    """Escape the characters of JSON at which some readers end a line, as str.splitlines does.
-
-    JSON writers escape those below U+0020; the others can only be inside its strings.
-    """
-    for character, escape in _LINE_END_ESCAPES.items():
-        text = text.replace(character, escape)
-    return text

@@ -21,8 +21,6 @@ M = TypeVar("M", bound=BaseModel)
 
 FILE_PREFIX, BATCH_PREFIX, REQUEST_PREFIX = "file-", "batch_", "batch_req_"
 """Beginnings of ids."""
-LOCK_FILE = "lock"
-"""Name of the file in the folder of batches that is locked by the process that computes them."""
 _SPACE_LOCK_FILE = "space.lock"
 """Name of the file that a process locks while it reserves disk space."""
 _DIGITS = re.compile(r"[0-9a-f]{24}")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from embedwell.batches.batch import FINAL, Batch, BatchLimits, StoredBatch
-from embedwell.batches.file_store import FileStore, remove_abandoned
-from embedwell.batches.folder import (
+from embedwell.errors import NotFound
+from embedwell_batches.batch import FINAL, Batch, BatchLimits, StoredBatch
+from embedwell_batches.file_store import FileStore, remove_abandoned
+from embedwell_batches.folder import (
     BATCH_PREFIX,
     is_id,
     new_id,
@@ -16,7 +17,6 @@ from embedwell.batches.folder import (
     read_json,
     write_json,
 )
-from embedwell.errors import NotFound
 
 _SAVED_BYTES = 1 << 12  # approximate bytes of a saved batch
 

@@ -9,12 +9,12 @@ from http import HTTPStatus
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from embedwell.batches.folder import REQUEST_PREFIX, new_id
-from embedwell.batches.json_lines import RequestLine
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell_batches.folder import REQUEST_PREFIX, new_id
+from embedwell_batches.json_lines import RequestLine
 from embedwell_models.encoder.device import return_free_memory
 
 TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}

@@ -10,18 +10,18 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from embedwell.batches.batch import FINAL, BatchLimits, Status
-from embedwell.batches.batch_store import BatchStore
-from embedwell.batches.batch_work import BatchWork
-from embedwell.batches.file_store import FileStore
-from embedwell.batches.folder import LOCK_FILE, DiskSpace
-from embedwell.batches.json_lines import RequestLine
-from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 from embedwell.errors import Forbidden, InternalError, ServiceError
 from embedwell.http.error_responses import UNEXPECTED
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.work_queue import access_files_in_thread
-from embedwell.settings.settings import Settings
+from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
+from embedwell_batches.batch import FINAL, BatchLimits, Status
+from embedwell_batches.batch_store import BatchStore
+from embedwell_batches.batch_work import BatchWork
+from embedwell_batches.file_store import FileStore
+from embedwell_batches.folder import DiskSpace
+from embedwell_batches.json_lines import RequestLine
+from embedwell_batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class BatchRunner:
 
         tokens_per_second: returns the engine's speed; 0 if unknown.
         """
-        self._lock, self._batches, self._files = folder / LOCK_FILE, batches, files
+        self._lock, self._batches, self._files = folder / BATCH_LOCK_FILE, batches, files
         self._calls = calls
         self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
         self._swept = -_SWEEP

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Literal
 
-from embedwell.batches.batch import BatchLimits
-from embedwell.batches.folder import (
+from embedwell.errors import NotFound
+from embedwell.http.field_descriptions import DescribedModel
+from embedwell_batches.batch import BatchLimits
+from embedwell_batches.folder import (
     FILE_PREFIX,
     DiskSpace,
     is_id,
@@ -18,8 +20,6 @@ from embedwell.batches.folder import (
     read_json,
     write_json,
 )
-from embedwell.errors import NotFound
-from embedwell.http.field_descriptions import DescribedModel
 
 _MAX_STEP = 8 << 20  # bytes that an upload reserves ahead
 _ABANDONED = 3600.0  # seconds after which an upload without an end was cut off by a kill

@@ -1,0 +1,121 @@
+"""Commands and routes by name: those of this distribution, and of packages that extend it.
+
+A name stands for `package.module:attribute`, which is imported when it is used. Other packages add
+theirs by entry points: docs/developers/extend.md.
+"""
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+COMMANDS: Mapping[str, str] = {
+    "compress": "embedwell_classic.commands.compress:compress",
+    "convert": "embedwell_classic.commands.convert:convert",
+    "embed": "embedwell.bulk.embed:embed",
+    "evaluate": "embedwell.tools.evaluate:evaluate",
+    "info": "embedwell.cli.model_commands:info",
+    "inspect": "embedwell.cli.model_commands:inspect",
+    "models": "embedwell.cli.model_commands:models",
+    "plot": "embedwell.tools.plot:plot",
+    "pull": "embedwell.cli.model_commands:pull",
+    "serve": "embedwell.cli.serve:serve",
+    "train": "embedwell_classic.commands.train:train",
+}
+"""Commands of click."""
+
+ROUTES: Mapping[str, str] = {
+    "playground": "embedwell.playground.pages:router",  # before the others' route of /
+    "openapi": "embedwell.routes.openapi_document:router",
+    "embed": "embedwell.routes.embed:router",
+    "embed_sparse": "embedwell.routes.embed_sparse:router",
+    "tokens": "embedwell.routes.tokens:router",
+    "positions": "embedwell.routes.positions:router",
+    "similarity": "embedwell.routes.similarity:router",
+    "words": "embedwell.routes.words:router",
+    "multi_vector": "embedwell.routes.multi_vector:router",
+    "rerank": "embedwell.routes.rerank:router",
+    "score": "embedwell.routes.score:router",
+    "nim": "embedwell.routes.nim:router",
+    "classify": "embedwell.routes.classify:router",
+    "tokenize": "embedwell.routes.tokenize:router",
+    "openai": "embedwell.routes.openai:router",
+    "models": "embedwell.routes.models:router",
+    "azure": "embedwell.routes.azure:router",
+    "cohere": "embedwell.routes.cohere:router",
+    "voyage": "embedwell.routes.voyage:router",
+    "cohere_tokenize": "embedwell.routes.tokenize:cohere_router",
+    "vllm": "embedwell.routes.vllm:router",
+    "ollama": "embedwell.routes.ollama:router",
+    "ollama_models": "embedwell.routes.ollama_models:router",
+    "admin": "embedwell.routes.models:admin_router",
+    "feature_extraction": "embedwell.routes.feature_extraction:router",
+    "weaviate": "embedwell.routes.weaviate:router",
+    "status": "embedwell.routes.status:router",
+    "unknown_model": "embedwell.routes.models:unknown_model_router",
+    "root": "embedwell.routes.root:router",
+    "sagemaker": "embedwell.routes.sagemaker:router",
+    "batches": "embedwell.routes.batches:router",
+}
+"""Functions that create a router for a ServerState, in the order in which errors name the routes.
+
+A path that several routers have is the first one's.
+"""
+
+_COMMANDS, _ROUTES = "embedwell.commands", "embedwell.routes"  # groups of entry points
+
+
+class ExtensionError(Exception):
+    """Another package's command or router cannot be loaded; the message names the package."""
+
+
+def command_names() -> list[str]:
+    """List all commands; reads the entry points of the environment."""
+    return sorted({*COMMANDS, *(entry.name for entry in _entry_points(_COMMANDS))})
+
+
+def load_command(name: str) -> Any:
+    """Import a command; return None for an unknown name. Raises ExtensionError.
+
+    Entry points are only read for names that this distribution does not have.
+    """
+    if name in COMMANDS:
+        return load(COMMANDS[name])
+    entries = (entry for entry in _entry_points(_COMMANDS) if entry.name == name)
+    return next(map(_load_entry, entries), None)
+
+
+def import_routes() -> None:
+    """Import the modules of ROUTES."""
+    for name in ROUTES.values():
+        load(name)
+
+
+def load_routes() -> Iterator[Any]:
+    """Import the functions of ROUTES, then those of other packages; raises ExtensionError."""
+    yield from map(load, ROUTES.values())
+    yield from map(_load_entry, _entry_points(_ROUTES))
+
+
+def load(name: str) -> Any:
+    """Import what a name `package.module:attribute` stands for."""
+    return pkgutil.resolve_name(name)
+
+
+def _entry_points(group: str) -> "list[EntryPoint]":
+    from importlib.metadata import entry_points  # most commands need it for nothing else
+
+    return sorted(entry_points(group=group), key=lambda entry: entry.name)
+
+
+def _load_entry(entry: "EntryPoint") -> Any:
+    try:
+        return entry.load()
+    except Exception as error:
+        package = entry.dist.name if entry.dist else "an unknown package"
+        raise ExtensionError(
+            f"{entry.group} {entry.name!r} of {package} ({entry.value}) cannot be imported: "
+            f"{error!r}; repair or uninstall {package}"
+        ) from error
