@@ -24,7 +24,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
-from embedwell_models.precision.kept_measurements import KeptLoad, KnownLoad
+from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
@@ -119,7 +119,7 @@ class TokenIdEmbedder:
         if dtype in ("auto", *QUANTIZED) and trials is None and not Path(model).exists():
             folder = (cache or default_cache()) / "library"
             options = (dtype, isa, pooling, rerank_format, adapter, unicode_normalization)
-            kept = KeptLoad(folder, path, device, options)
+            kept = LoadCache(folder, path, device, options)
         if known := kept.read() if kept else None:
             dtype, trials, fingerprint = known.dtype, known.trials, known.fingerprint
             input_magnitudes = known.input_magnitudes
@@ -138,7 +138,7 @@ class TokenIdEmbedder:
         embedder.allowed_dimensions = allowed_dimensions
         if kept and not known:
             parts = embedder.dtype, embedder.trials, embedder.fingerprint
-            kept.write(KnownLoad(*parts, embedder.input_magnitudes))
+            kept.write(LoadMeasurements(*parts, embedder.input_magnitudes))
         return embedder
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:

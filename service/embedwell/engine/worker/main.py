@@ -24,7 +24,7 @@ from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.precision.kept_measurements import KeptMeasurements, machine_and_files
+from embedwell_models.precision.measurement_cache import MeasurementCache, machine_and_files
 
 log = logging.getLogger("embedwell.engine")
 
@@ -33,7 +33,7 @@ log = logging.getLogger("embedwell.engine")
 _LINGER_SECONDS = 0.001
 
 
-class StartupCache(KeptMeasurements):
+class StartupCache(MeasurementCache):
     """Choices of an engine, which depend on the model, its settings and the machine."""
 
     def __init__(self, spec: EngineSpec) -> None:

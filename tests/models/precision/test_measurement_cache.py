@@ -8,7 +8,7 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.precision.kept_measurements import KeptLoad
+from embedwell_models.precision.measurement_cache import LoadCache
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions
 
@@ -39,7 +39,7 @@ def test_a_second_load_by_name_takes_what_the_first_chose(cache: Path) -> None:
 def test_what_is_kept_is_used(cache: Path) -> None:
     Embedder.load(DEFAULT, cache=cache)
     folder, options = cache / "library", (*["auto"] * 5, "none")
-    kept = KeptLoad(folder, resolve(DEFAULT, cache=cache), "auto", options)
+    kept = LoadCache(folder, resolve(DEFAULT, cache=cache), "auto", options)
     known = kept.read()
     assert known is not None
     other = [Trial("float32", 1.0, 1.0, 1.0), Trial("int8", 0.5, 0.5, 9.0)]
@@ -83,8 +83,8 @@ def test_measurements_are_for_the_same_files_and_options_alone(
 ) -> None:
     model, options = tiny_bert(), ("auto", "auto", "auto", "auto", "auto")
 
-    def load(device: str = "cpu", options: tuple[str, ...] = options) -> KeptLoad:
-        return KeptLoad(cache, model, device, options)
+    def load(device: str = "cpu", options: tuple[str, ...] = options) -> LoadCache:
+        return LoadCache(cache, model, device, options)
 
     load().write_fields({"dtype": "float32", "trials": [], "fingerprint": "0123"})
     assert load().read() is not None
@@ -95,7 +95,7 @@ def test_measurements_are_for_the_same_files_and_options_alone(
 
 
 def test_another_versions_fields_count_as_nothing(cache: Path, tiny_bert: Folder) -> None:
-    kept = KeptLoad(cache, tiny_bert(), "cpu", ())
+    kept = LoadCache(cache, tiny_bert(), "cpu", ())
     for fields in ({}, {"dtype": "float32"}, {"trials": [{"more": 1}], "dtype": "float32"}):
         kept.write_fields(fields)
         assert kept.read() is None

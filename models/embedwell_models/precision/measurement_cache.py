@@ -29,7 +29,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 _NUMBERS, _MAGNITUDES = ".json", ".safetensors"  # suffixes of the files
 
 
-class KeptMeasurements:
+class MeasurementCache:
     """Small files for each combination of a model, its options, and the machine.
 
     They are measurements as JSON, and the magnitudes of inputs for int8, each after a line with its
@@ -93,7 +93,7 @@ class KeptMeasurements:
 
 
 @dataclass(frozen=True)
-class KnownLoad:
+class LoadMeasurements:
     """Measurements of a load, see TokenIdEmbedder."""
 
     dtype: str
@@ -102,14 +102,14 @@ class KnownLoad:
     input_magnitudes: Magnitudes | None
 
 
-class KeptLoad(KeptMeasurements):
+class LoadCache(MeasurementCache):
     """Measurements of a load, which depend on the model, the options and the machine."""
 
     def __init__(self, folder: Path, model: Path, device: str, options: Sequence[str]) -> None:
         """folder: of the kept files. model: folder of the model. options: all that were chosen."""
         super().__init__(folder, _load_conditions(model, device, options))
 
-    def read(self) -> KnownLoad | None:
+    def read(self) -> LoadMeasurements | None:
         """Return what an earlier load measured; None if that is not kept."""
         try:
             fields = self.read_fields()
@@ -117,12 +117,12 @@ class KeptLoad(KeptMeasurements):
                 return None
             trials = [Trial(**trial) for trial in fields.pop("trials")]
             magnitudes = self.read_magnitudes() if fields["dtype"] in QUANTIZED else None
-            known = KnownLoad(**fields, trials=trials, input_magnitudes=magnitudes)
+            known = LoadMeasurements(**fields, trials=trials, input_magnitudes=magnitudes)
         except (TypeError, KeyError):  # of another version's fields
             return None
         return None if known.dtype in QUANTIZED and magnitudes is None else known
 
-    def write(self, load: KnownLoad) -> None:
+    def write(self, load: LoadMeasurements) -> None:
         """Keep what this load measured."""
         if load.input_magnitudes is not None:
             self.write_magnitudes(load.input_magnitudes)
