@@ -48,7 +48,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # packages in the core's folders, and wings, which are import packages of their own.
 # Each package imports only from those before it, and from itself; the rest comes after the core.
 CORE = {
-    "embedwell_models": "errors vectors output_names outputs positions config "
+    "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits http inputs "

@@ -48,11 +48,11 @@ from embedwell_models.model_files.rerank_formats import CHOICES
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
+from embedwell_models.model_options import DEFAULTS, UNICODE_FORMS, ModelOptions
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
-from embedwell_models.tokenizer.unicode_forms import UNICODE_FORMS
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -86,18 +86,13 @@ class ModelDescription:
     unicode_normalization: str = "none"
 
     @classmethod
-    def read(
-        cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO, adapter: str = AUTO
-    ) -> "ModelDescription":
-        """Read the small files of a folder.
-
-        pooling, rerank_format: override the values in the files, unless AUTO. adapter: the task of
-        a model with adapters or routes; AUTO for a model without them.
+    def read(cls, path: Path, options: ModelOptions = DEFAULTS) -> "ModelDescription":
+        """Read the small files of a folder; the options override values in them, unless AUTO.
 
         Raises ModelError for a model that is not supported and for invalid files.
         """
         try:
-            return cls._read(path, pooling, rerank_format, adapter)
+            return cls._read(path, options)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # Caused by a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files are inconsistent: {error!r}") from error
@@ -107,20 +102,19 @@ class ModelDescription:
             raise ModelError(f"{path}: a file cannot be read: {error}") from None
 
     @classmethod
-    def _read(
-        cls, path: Path, pooling: str, rerank_format: str, adapter: str
-    ) -> "ModelDescription":
-        if rerank_format not in CHOICES:
-            raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
+    def _read(cls, path: Path, options: ModelOptions) -> "ModelDescription":
+        for name, choices in (("rerank_format", CHOICES), ("unicode_normalization", UNICODE_FORMS)):
+            if (value := getattr(options, name)) not in choices:
+                raise ModelError(f"{name} {value!r} is not one of {choices}")
         read_kind(path)
         tasks = modules.read_tasks(path)
-        route = modules.task_route(tasks, adapter)
+        route = modules.task_route(tasks, options.adapter)
         entries = modules.read_entries(path, route)
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
-        spec = _layout(path, entries[0], tasks).with_adapter(adapter)
-        classifier = _classifier(path, entries, spec, pooling, rerank_format)
+        spec = _layout(path, entries[0], tasks).with_adapter(options.adapter)
+        classifier = _classifier(path, entries, spec, options)
         if classifier is None:
             spec = replace(spec, decoder=None)
         else:
@@ -129,14 +123,14 @@ class ModelDescription:
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
         multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
-            refuse_unsupported(path, multi_vector, spec, pooling)
+            refuse_unsupported(path, multi_vector, spec, options.pooling)
             spec = spec.without(multi_vector.tensors_beside_encoder)
             sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         elif classifier:
             inner = entries[0].path
             sentence = VectorRecipe.of_classifier(path, inner, spec.config, classifier)
         else:
-            sentence = VectorRecipe.read(path, entries, spec, pooling)
+            sentence = VectorRecipe.read(path, entries, spec, options.pooling)
         description = cls(
             path=path,
             encoder=encoder,
@@ -145,6 +139,7 @@ class ModelDescription:
             image_encoder=encoder,
             classifier=classifier,
             multi_vector=multi_vector,
+            unicode_normalization=options.unicode_normalization,
         )
         return _with_images(description, entries[0])
 
@@ -313,15 +308,6 @@ class ModelDescription:
             self, sentence=replace(self.sentence, prompts=merged, default_prompt=default)
         )
 
-    def with_unicode_normalization(self, form: str) -> "ModelDescription":
-        """Return the description with a normalisation of texts before their tokenization.
-
-        Raises ModelError for a form that is not in UNICODE_FORMS.
-        """
-        if form not in UNICODE_FORMS:
-            raise ModelError(f"unicode_normalization {form!r} is not one of {UNICODE_FORMS}")
-        return replace(self, unicode_normalization=form)
-
     def checkpoints(self) -> list[Path]:
         """List the folders with weights: first the encoder's, then the later modules'."""
         paths = [
@@ -416,11 +402,10 @@ def _classifier(
     path: Path,
     entries: Sequence[ModuleEntry],
     spec: CheckpointLayout,
-    pooling: str,
-    rerank_format: str,
+    options: ModelOptions,
 ) -> ClassifierOptions | None:
     # With a pooling, from the files or the operator, the encoder of a classifier is an embedder.
     scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
-    if not scores or pooling != AUTO or entries[0].kind in TABLES:
+    if not scores or options.pooling != AUTO or entries[0].kind in TABLES:
         return None
-    return ClassifierOptions.read(path, entries, spec.config, rerank_format)
+    return ClassifierOptions.read(path, entries, spec.config, options.rerank_format)

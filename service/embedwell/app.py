@@ -162,10 +162,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
 
 def _describe(model: InheritedModel) -> ModelDescription:
     settings = model.settings
-    description = ModelDescription.read(
-        model.folder, settings.pooling, settings.rerank_format, settings.adapter
-    )
-    description = description.with_unicode_normalization(settings.unicode_normalization)
+    description = ModelDescription.read(model.folder, settings.options)
     return with_prompts(description, settings.prompts, settings.model)
 
 

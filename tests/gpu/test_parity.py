@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from embedwell.engine.worker.load import load
-from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.trials import MIN_COSINE
 from embedwell_models.vectors import Floats, normalize
 from tests.gpu.card import since_ampere
@@ -117,7 +117,7 @@ def test_the_engine_multiplies_in_float32_whatever_the_process_was_told(
     minilm_folder: Path,
 ) -> None:
     torch.set_float32_matmul_precision("high")
-    load(minilm_folder, Settings(device="cuda", dtype="float32"))
+    load(minilm_folder, ModelOptions(device="cuda", dtype="float32"))
     noise = torch.Generator("cuda").manual_seed(1)
     a = torch.randn(512, 512, device="cuda", generator=noise)
     exact = a.double() @ a.double()

@@ -57,15 +57,9 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 @contextmanager
 def _engine(context: InheritedModel, handoff: int) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
-    settings = context.settings
-    names = ["device", "dtype", "isa", "pooling", "rerank_format", "adapter"]
-    names += ["unicode_normalization", "cuda_graphs"]
-    options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.folder),
-        **options,
-        threads=settings.threads,
-        max_batch_tokens=settings.max_batch_tokens,
+        options=context.settings.options,
         accept_fd=handoff,
         counters_fd=context.counters_fd,
         counters_rows=context.rows,

@@ -15,6 +15,7 @@ from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
 from embedwell_models.hub.huggingface import log_fetch
+from embedwell_models.model_options import DEFAULTS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
@@ -89,29 +90,24 @@ def _home() -> Path:
         return Path("/")
 
 
-def resolve(
-    model: str,
-    *,
-    revision: str | None = None,
-    cache: Path | None = None,
-    image_model: str | None = None,
-) -> Path:
+def resolve(model: str, options: ModelOptions = DEFAULTS, cache: Path | None = None) -> Path:
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
     The folder of an adapter alone, as PEFT saves it, is joined with its base model, and one whose
-    text encoder is described by another model with the config.json of that. image_model:
-    a model whose image encoder is joined with it; None to join none.
+    text encoder is described by another model with the config.json of that. The image
+    encoder of options.image_model is joined with it.
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     cache = cache or default_cache()
     with other_files.permission_errors():
-        folder = _resolve_alone(model, revision, cache)
-        if image_model is None:
+        folder = _resolve_alone(model, options.revision, cache)
+        if options.image_model is None:
             return folder
         from embedwell_models.hub import linked_folders  # imports numpy
 
-        return linked_folders.with_image_encoder(folder, _find_images(image_model, cache), cache)
+        images = _find_images(options.image_model, cache)
+        return linked_folders.with_image_encoder(folder, images, cache)
 
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:

@@ -27,6 +27,8 @@ from embedwell_models.loading.backends import (
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
 from embedwell_models.loading.state_heads import with_own_states
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
+from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
     Vectors,
@@ -79,35 +81,38 @@ class LoadedModel:
         return self.load_tokenizer()
 
     @classmethod
-    def load(  # noqa: PLR0913 - all but one are keyword-only
+    def load(
         cls,
         description: ModelDescription,
-        *,
-        device: str,
-        dtype: str,
-        isa: str,
-        trials: Sequence[Trial] | None,
-        input_magnitudes: Magnitudes | None = None,
-        cuda_graphs: bool,
+        options: ModelOptions,
+        measured: LoadMeasurements | None = None,
     ) -> "LoadedModel":
-        """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
+        """Load a model.
+
+        measured: by an earlier load of the same files with the same options, and not repeated.
+        """
         _warn_of_unread_keys(description)
         _log_attention_of_code(description)
         _warn_of_assumed_pooling(description)
-        config, cpu_features = description.spec.config, library.features(isa)
+        config, cpu_features = description.spec.config, library.features(options.isa)
         load_tokenizer = cache(description.tokenizer)
         if families.named(config.family).encoder_loader:
-            return cls._with_own_layers(description, load_tokenizer, device, cpu_features)
+            return cls._with_own_layers(description, load_tokenizer, options.device, cpu_features)
         arrays = weights.load(description.encoder, description.spec)
-        backend = choose_backend(description.spec, arrays, choose_device(device), cpu_features)
+        device = choose_device(options.device)
+        backend = choose_backend(description.spec, arrays, device, cpu_features)
         head = _head(description, backend.linear)
         compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
-        calibration = Calibration(sentences.calibrate, input_magnitudes)
-        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes(cuda_graphs)
+        magnitudes = measured.input_magnitudes if measured else None
+        calibration = Calibration(sentences.calibrate, magnitudes)
+        inputs = backend.inputs(description.spec, arrays)
+        graphs = RecordedShapes(options.cuda_graphs)
         factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
-        choice = build_in_precision(factory, dtype, sentences, trials)
-        if trials is None:  # else an earlier load has checked the model
+        if measured:
+            choice = build_in_precision(factory, measured.dtype, sentences, measured.trials)
+        else:
+            choice = build_in_precision(factory, options.dtype, sentences)
             sentences.check(choice.encoder)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         release_gpu_cache()  # of the precisions that were not chosen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from embedwell_models import model_fingerprint
-from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
+from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
@@ -22,10 +22,10 @@ from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import AUTO
+from embedwell_models.model_options import DEFAULTS, ModelOptions
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
-from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
@@ -74,9 +74,6 @@ class TokenIdEmbedder:
         adapter: str = AUTO,
         unicode_normalization: str = "none",
         dimensions: str = "declared",
-        trials: Sequence[Trial] | None = None,
-        input_magnitudes: Magnitudes | None = None,
-        fingerprint: str | None = None,
         cuda_graphs: bool = True,
         revision: str | None = None,
         cache: Path | None = None,
@@ -97,49 +94,66 @@ class TokenIdEmbedder:
         comma-separated numbers.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
-        trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
-        those of an earlier load in int8 or int4, which are not measured again. fingerprint: that
-        of an earlier load of the same files in this dtype, which is not computed again. Without
-        these, what a load of a model with a name measures is kept in the cache folder.
-        cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models.
-        image_model: a model in the same space, whose image encoder embeds images.
+        cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models,
+        and for what the load of a model with a name measures. image_model: a model in the same
+        space, whose image encoder embeds images.
 
         Raises ModelError if the model, device or precision is not available, or if the model needs
         torch, which is not installed.
         """
+        options = ModelOptions(
+            revision=revision,
+            image_model=str(image_model) if image_model else None,
+            device=device,
+            dtype=dtype,
+            isa=isa,
+            pooling=pooling,
+            rerank_format=rerank_format,
+            adapter=adapter,
+            unicode_normalization=unicode_normalization,
+            cuda_graphs=cuda_graphs,
+        )
+        path = resolve(str(model), options, cache)
+        description = ModelDescription.read(path, options)
+        allowed_dimensions, load_cache = description.allowed_dimensions(dimensions), None
+        if dtype in ("auto", *QUANTIZED) and not Path(model).exists():
+            load_cache = LoadCache((cache or default_cache()) / "library", path, options)
+        measured = load_cache.read() if load_cache else None
+        embedder = cls._load(description, options, measured)
+        embedder.allowed_dimensions = allowed_dimensions
+        if load_cache and not measured:
+            parts = embedder.dtype, embedder.trials, embedder.fingerprint
+            load_cache.write(LoadMeasurements(*parts, embedder.input_magnitudes))
+        return embedder
+
+    @classmethod
+    def load_folder(
+        cls,
+        folder: Path,
+        options: ModelOptions = DEFAULTS,
+        measured: LoadMeasurements | None = None,
+    ) -> Self:
+        """Load the model of a folder, without the cache; raises ModelError as `load` does.
+
+        measured: by an earlier load of these files with these options, and not repeated.
+        """
+        return cls._load(ModelDescription.read(folder, options), options, measured)
+
+    @classmethod
+    def _load(
+        cls,
+        description: ModelDescription,
+        options: ModelOptions,
+        measured: LoadMeasurements | None,
+    ) -> Self:
         # Here, because they import most of the package, which an application may never use.
         from embedwell_models.loading.backends import explain_missing_torch
         from embedwell_models.loading.loaded_model import LoadedModel
 
-        images = str(image_model) if image_model else None
-        path = resolve(str(model), revision=revision, cache=cache, image_model=images)
-        description = ModelDescription.read(path, pooling, rerank_format, adapter)
-        description = description.with_unicode_normalization(unicode_normalization)
-        allowed_dimensions, kept = description.allowed_dimensions(dimensions), None
-        if dtype in ("auto", *QUANTIZED) and trials is None and not Path(model).exists():
-            folder = (cache or default_cache()) / "library"
-            options = (dtype, isa, pooling, rerank_format, adapter, unicode_normalization)
-            kept = LoadCache(folder, path, device, options)
-        if known := kept.read() if kept else None:
-            dtype, trials, fingerprint = known.dtype, known.trials, known.fingerprint
-            input_magnitudes = known.input_magnitudes
-        with explain_missing_torch(description, device, isa):
-            loaded = LoadedModel.load(
-                description,
-                device=device,
-                dtype=dtype,
-                isa=isa,
-                trials=trials,
-                input_magnitudes=input_magnitudes,
-                cuda_graphs=cuda_graphs,
-            )
+        with explain_missing_torch(description, options.device, options.isa):
+            loaded = LoadedModel.load(description, options, measured)
         return_free_memory()  # of weights in the file's format, and of the precisions not chosen
-        embedder = cls(loaded, fingerprint)
-        embedder.allowed_dimensions = allowed_dimensions
-        if kept and not known:
-            parts = embedder.dtype, embedder.trials, embedder.fingerprint
-            kept.write(LoadMeasurements(*parts, embedder.input_magnitudes))
-        return embedder
+        return cls(loaded, measured.fingerprint if measured else None)
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""

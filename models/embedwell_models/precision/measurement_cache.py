@@ -21,6 +21,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
 from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger(__name__)
@@ -105,9 +106,9 @@ class LoadMeasurements:
 class LoadCache(MeasurementCache):
     """Measurements of a load, which depend on the model, the options and the machine."""
 
-    def __init__(self, folder: Path, model: Path, device: str, options: Sequence[str]) -> None:
-        """folder: of the kept files. model: folder of the model. options: all that were chosen."""
-        super().__init__(folder, _load_conditions(model, device, options))
+    def __init__(self, folder: Path, model: Path, options: ModelOptions) -> None:
+        """folder: of the kept files. model: folder of the model."""
+        super().__init__(folder, _load_conditions(model, options))
 
     def read(self) -> LoadMeasurements | None:
         """Return what an earlier load measured; None if that is not kept."""
@@ -144,9 +145,9 @@ def machine_and_files(model: Path, device: str) -> Iterator[str]:
         yield f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
 
 
-def _load_conditions(model: Path, device: str, options: Sequence[str]) -> Iterator[str]:
-    yield repr(("library", process_thread_count(), device, *options))
-    yield from machine_and_files(model, device)
+def _load_conditions(model: Path, options: ModelOptions) -> Iterator[str]:
+    yield repr(("library", process_thread_count(), options))
+    yield from machine_and_files(model, options.device)
 
 
 def _digest(content: bytes) -> bytes:

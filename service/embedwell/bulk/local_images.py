@@ -238,10 +238,8 @@ def load_local_images(
         _refuse_texts(model.name, prompt, texts)
         return LocalPages(model, ImageFiles(embedder.pages.images, most), embedder.pages)
     check_dense(embedder)
-    folder = settings.find_model()
-    options = (settings.pooling, settings.rerank_format, settings.adapter)
-    preprocessing = ModelDescription.read(folder, *options).preprocessing
-    images = embedder.images
+    description = ModelDescription.read(settings.find_model(), settings.options)
+    images, preprocessing = embedder.images, description.preprocessing
     if images is None or preprocessing is None:
         raise BulkError(f"{model.name} reads texts only; choose a model that embeds images")
     _refuse_texts(model.name, prompt, texts)

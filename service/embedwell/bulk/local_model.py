@@ -164,7 +164,7 @@ def load_any_model(settings: Settings, prompt: str | None) -> LocalModel:
     """
     try:
         folder = settings.find_model()
-        embedder = load(folder, settings)
+        embedder = load(folder, settings.options)
     except ModelError as error:
         raise BulkError(str(error)) from None
     budget = choose_batch_limit(embedder, settings.max_batch_tokens).tokens

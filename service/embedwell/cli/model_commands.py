@@ -53,9 +53,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
     settings = read(flags)
     try:
-        path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
-        folder = ModelDescription.read(path, settings.pooling, *choices)
-        folder = folder.with_unicode_normalization(settings.unicode_normalization)
+        folder = ModelDescription.read(model_folder(settings), settings.options)
         properties = inspection.inspect(folder, settings.device, settings.isa, settings.dtype)
     except ModelError as error:
         raise click.ClickException(str(error)) from None

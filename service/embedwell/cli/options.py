@@ -22,16 +22,14 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.model_options import NAMES
 
 if TYPE_CHECKING:  # imported when a model is loaded
     from embedwell_models.embedder import Embedder
 
 
 MODEL = ("model", "revision", "image_model", "cache")
-ENGINE = (
-    *("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "unicode_normalization"),
-    *("threads", "cuda_graphs"),
-)
+ENGINE = tuple(name for name in NAMES if name not in (*MODEL, "max_batch_tokens"))
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTRIBUTION = "embedwell"
@@ -170,7 +168,7 @@ def load_embedder(settings: Settings) -> "Embedder":
     from embedwell.engine.worker.load import load
 
     try:
-        return load(model_folder(settings), settings)
+        return load(model_folder(settings), settings.options)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
 

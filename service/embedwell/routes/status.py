@@ -27,7 +27,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import ClassifierOptions, Task
 from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.tokenizer.unicode_forms import UnicodeForm
+from embedwell_models.model_options import UnicodeForm
 from embedwell_models.vectors import INT8
 
 _MODEL = Query(description="Name of a served model. Default: the first one.", examples=[DEFAULT])

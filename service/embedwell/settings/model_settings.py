@@ -2,17 +2,19 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
+from embedwell_models.model_options import NAMES
 
+_OF_SERVER = {"isa"}
 _OPTIONS = (
-    *("revision", "image_model", "device", "dtype", "pooling", "rerank_format", "adapter"),
-    *("unicode_normalization", "prompts", "threads", "cuda_graphs", "max_batch_tokens"),
-    *("keep", "idle_unload"),
+    *(name for name in NAMES if name not in _OF_SERVER),
+    *("prompts", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
 _NOT_WITH_DEVICES = ("device", "models", "models_file", "keep", "idle_unload", "max_model_bytes")
@@ -120,7 +122,7 @@ def _all_tasks(settings: Settings, folder: Path) -> list[str]:
     from embedwell_models.config.checkpoint_layout import NO_ADAPTER
     from embedwell_models.model_description import ModelDescription
 
-    model = ModelDescription.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)
+    model = ModelDescription.read(folder, replace(settings.options, adapter=NO_ADAPTER))
     adapters = model.spec.adapters
     return [*adapters.names] if adapters else [ALL_ADAPTERS]  # which is rejected with its reason
 

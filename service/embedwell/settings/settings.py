@@ -35,7 +35,7 @@ from embedwell.settings.setting_types import (
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
-from embedwell_models.tokenizer.unicode_forms import UnicodeForm
+from embedwell_models.model_options import NAMES, ModelOptions, UnicodeForm
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 BATCH_LOCK_FILE = "lock"
@@ -422,12 +422,12 @@ class Settings(BaseModel):
 
     def find_model(self) -> Path:
         """Return the folder of the model; the first use fetches it. Raises ModelError."""
-        return resolve(
-            self.model,
-            revision=self.revision,
-            cache=self.cache,
-            image_model=self.image_model,
-        )
+        return resolve(self.model, self.options, self.cache)
+
+    @property
+    def options(self) -> ModelOptions:
+        """The options of the model."""
+        return ModelOptions(**{name: getattr(self, name) for name in NAMES})
 
     @property
     def name(self) -> str:

@@ -166,10 +166,7 @@ class LocalModel:
 
     def positions(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            path, settings = model_folder(self.settings), self.settings
-            folder = ModelDescription.read(
-                path, settings.pooling, settings.rerank_format, settings.adapter
-            )
+            folder = ModelDescription.read(model_folder(self.settings), self.settings.options)
             encoding = PositionsRequest(**options).encoding(folder.spec.config)
             check_response_numbers(encoding.value_bound, self.settings.max_values)
             if isinstance(encoding.scheme, Learned):

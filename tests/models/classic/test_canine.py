@@ -16,6 +16,7 @@ from embedwell_models import families
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.classic.cases import CANINE
 from tests.models.classic.cases import CANINE_SIZES as SIZES
 from tests.models.families.checkpoint import Case, assert_close, own_layers_encoder, states, write
@@ -121,7 +122,7 @@ def write_with_tokenizer(folder: Path, **options: Any) -> Any:
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_tokens_are_those_of_transformers(side: str, tmp_path: Path) -> None:
     theirs = write_with_tokenizer(tmp_path, model_max_length=20, truncation_side=side)
-    ours = ModelDescription.read(tmp_path, "mean").tokenizer()
+    ours = ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).tokenizer()
     expected = theirs(TEXTS, truncation=True)["input_ids"]
     assert [row.ids for row in ours.encode(TEXTS)] == expected
     assert ours.decode(expected) == theirs.batch_decode(expected, skip_special_tokens=True)
@@ -140,7 +141,7 @@ def test_spaces_before_a_mask_are_left_out_where_the_files_say_so(tmp_path: Path
     path.write_text(json.dumps(options), encoding="utf-8")
     texts = [*TEXTS, "  \ue003 \ue003"]
     expected = CanineTokenizer.from_pretrained(tmp_path)(texts)["input_ids"]
-    ours = ModelDescription.read(tmp_path, "mean").tokenizer()
+    ours = ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).tokenizer()
     assert [row.ids for row in ours.encode(texts)][:4] == expected[:4]
     assert ours.encode(texts)[-1].ids == expected[-1] == [0xE000, 0xE003, 0xE003, 0xE001]
 
@@ -148,7 +149,11 @@ def test_spaces_before_a_mask_are_left_out_where_the_files_say_so(tmp_path: Path
 def test_tokens_have_the_offsets_of_their_characters(tmp_path: Path) -> None:
     write_with_tokenizer(tmp_path)
     text = "a \ue003é"
-    tokens = ModelDescription.read(tmp_path, "mean").tokenizer().tokens(text, prompt="to: ")
+    tokens = (
+        ModelDescription.read(tmp_path, ModelOptions(pooling="mean"))
+        .tokenizer()
+        .tokens(text, prompt="to: ")
+    )
     assert [token.text for token in tokens] == ["[CLS]", *"to: a \ue003é", "[SEP]"]
     assert [token.start for token in tokens] == [*[None] * 5, 0, 1, 2, 3, None]
 
@@ -156,7 +161,9 @@ def test_tokens_have_the_offsets_of_their_characters(tmp_path: Path) -> None:
 def test_a_long_text_is_tokenized_in_parts(tmp_path: Path) -> None:
     theirs = write_with_tokenizer(tmp_path)
     text = "some words, " * 30_000 + "日本，" * 30_000
-    ours = ModelDescription.read(tmp_path, "mean").tokenizer(max_chunk_size=100_000)
+    ours = ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).tokenizer(
+        max_chunk_size=100_000
+    )
     assert len([*ours.token_chunks(text)]) > 4
     ids = [token.id for token in ours.tokens(text)]
     assert ids == theirs(text)["input_ids"]
@@ -166,7 +173,7 @@ def test_a_length_that_no_file_states_is_that_of_transformers(tmp_path: Path) ->
     sizes = {**SIZES, "num_hash_buckets": 5000, "max_position_embeddings": 5000}
     write(Case("canine", {}, sizes), tmp_path)
     assert (
-        ModelDescription.read(tmp_path, "mean").sentence.max_length
+        ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).sentence.max_length
         == new_tokenizer().model_max_length
     )
 
@@ -216,7 +223,7 @@ def test_other_tokenizers_are_refused(
     (tmp_path / "1_Pooling" / "config.json").write_text("{}", encoding="utf-8")
     (tmp_path / file).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ModelError, match=message):
-        ModelDescription.read(tmp_path, "mean").tokenizer()
+        ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).tokenizer()
 
 
 def test_rerankers_are_refused(tmp_path: Path) -> None:

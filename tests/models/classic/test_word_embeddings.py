@@ -18,6 +18,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.classic.convert.older import pickled
 from tests.models.model_files.chains import randomised
 from tests.models.word_files import WIDTH, WORDS, vectors
@@ -217,7 +218,7 @@ def test_a_pooling_of_the_operator_counts(tmp_path: Path) -> None:
     ids = [WORDS.index(word) + 1 for word in ("queen", "man")]
     np.testing.assert_array_equal(ours.embed(["queen man"])[0], TABLE[ids].max(axis=0))
     with pytest.raises(ModelError, match="'splade' is not supported"):
-        ModelDescription.read(tmp_path, pooling="splade")
+        ModelDescription.read(tmp_path, ModelOptions(pooling="splade"))
 
 
 def test_weights_of_another_number_of_words_are_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
@@ -131,7 +132,7 @@ def encoder(
 
 def own_layers_encoder(folder: Path) -> OwnLayersEncoder:
     """Load our encoder of a family that is not a plain transformer."""
-    read = ModelDescription.read(folder, "mean")
+    read = ModelDescription.read(folder, ModelOptions(pooling="mean"))
     load = families.named(read.spec.config.family).import_encoder_loader()
     assert load is not None
     encoder = load(read, "cpu", frozenset())

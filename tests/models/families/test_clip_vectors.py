@@ -20,6 +20,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, Case, configure, write
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
@@ -144,7 +145,7 @@ def test_a_text_encoder_without_a_projection_gives_the_mean(tmp_path: Path) -> N
 def test_a_pooling_over_a_model_with_images_is_refused(tmp_path: Path) -> None:
     whole(tmp_path)
     with pytest.raises(ModelError, match="projects the end of a text"):
-        ModelDescription.read(tmp_path, "mean")
+        ModelDescription.read(tmp_path, ModelOptions(pooling="mean"))
     (tmp_path / "modules.json").write_text(json.dumps([TRANSFORMER, POOLING]))
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')

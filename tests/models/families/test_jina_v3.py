@@ -11,6 +11,7 @@ from embedwell_models import families, model_fingerprint
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
@@ -108,7 +109,9 @@ def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> 
     for folder in (tmp_path / "own", tmp_path / "merged"):
         write_modules(folder)
     chosen = [
-        model_fingerprint.fingerprint(ModelDescription.read(tmp_path / "own", adapter=task))
+        model_fingerprint.fingerprint(
+            ModelDescription.read(tmp_path / "own", ModelOptions(adapter=task))
+        )
         for task in TASKS
     ]
     assert len({*chosen}) == len(TASKS)

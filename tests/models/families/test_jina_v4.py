@@ -16,6 +16,7 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.multi_vector import TextRole
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
@@ -115,7 +116,7 @@ def test_published_files_are_read(model_type: str | None, tmp_path: Path) -> Non
     tokenizer = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
     save(tmp_path, "tokenizer_config.json", {**tokenizer, "model_max_length": 131_072})
     save(tmp_path, "modules.json", [{**module, "kwargs": ["task", "truncate_dim"]}])
-    description = ModelDescription.read(tmp_path, adapter="retrieval")
+    description = ModelDescription.read(tmp_path, ModelOptions(adapter="retrieval"))
     assert description.spec.unread_keys == () and description.sentence.max_length == 32_768
     assert [*declared_dimensions(tmp_path, 64)] == [16, 32, 64]
     assert np.array_equal(load(tmp_path).embed_images(IMAGES), expected)
@@ -141,7 +142,7 @@ def test_a_text_beside_an_image_is_refused(tmp_path: Path) -> None:
 
 def test_an_image_without_its_last_token_is_refused(tmp_path: Path) -> None:
     write_jina_v4(tmp_path)
-    pixels = ModelDescription.read(tmp_path, adapter="code").patches
+    pixels = ModelDescription.read(tmp_path, ModelOptions(adapter="code")).patches
     assert pixels is not None
     image = pixels.pixels(IMAGES[0], 10**6)
     embedder = load(tmp_path)
@@ -178,15 +179,19 @@ def test_other_options_are_refused(changed: dict[str, Any], message: str, tmp_pa
 
 def test_every_parameter_is_counted(tmp_path: Path) -> None:
     reference = write_jina_v4(tmp_path)
-    found = Footprint.of(ModelDescription.read(tmp_path, adapter="code")).parameters
+    found = Footprint.of(ModelDescription.read(tmp_path, ModelOptions(adapter="code"))).parameters
     assert found == reference.parameters
 
 
 def test_the_file_of_the_adapters_decides_the_fingerprint(tmp_path: Path) -> None:
     write_jina_v4(tmp_path)
-    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="code"))
+    before = model_fingerprint.fingerprint(
+        ModelDescription.read(tmp_path, ModelOptions(adapter="code"))
+    )
     path = tmp_path / "adapters/adapter_config.json"
     options = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**options, "lora_alpha": 1}), encoding="utf-8")
-    after = model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="code"))
+    after = model_fingerprint.fingerprint(
+        ModelDescription.read(tmp_path, ModelOptions(adapter="code"))
+    )
     assert after != before

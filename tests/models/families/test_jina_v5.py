@@ -15,6 +15,7 @@ from embedwell_models import Embedder, families, model_fingerprint
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, SPECIAL, Case, write
 from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -123,11 +124,15 @@ def test_the_task_must_be_named(tmp_path: Path) -> None:
 
 def test_the_files_of_an_adapter_decide_the_fingerprint(tmp_path: Path) -> None:
     write_v5(SMALL, tmp_path, "retrieval")
-    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="retrieval"))
+    before = model_fingerprint.fingerprint(
+        ModelDescription.read(tmp_path, ModelOptions(adapter="retrieval"))
+    )
     path = tmp_path / "adapters/retrieval/adapter_config.json"
     write_json(path, {**json.loads(path.read_text()), "lora_alpha": 1})
     assert (
-        model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="retrieval"))
+        model_fingerprint.fingerprint(
+            ModelDescription.read(tmp_path, ModelOptions(adapter="retrieval"))
+        )
         != before
     )
 

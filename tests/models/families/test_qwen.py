@@ -15,6 +15,7 @@ from embedwell_models import families
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -231,4 +232,4 @@ def test_voyage_has_no_other_pooling_than_the_mean(
 ) -> None:
     write_bidirectional(tmp_path, MODULES, pooling, VOYAGE)
     with pytest.raises(ModelError, match="supports only the pooling mean"):
-        ModelDescription.read(tmp_path, setting)
+        ModelDescription.read(tmp_path, ModelOptions(pooling=setting))

@@ -13,6 +13,7 @@ from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import (
     assert_equal_states,
     assert_same_bits,
@@ -43,7 +44,7 @@ def test_a_text_is_the_same_bits_in_every_batch(tmp_path: Path) -> None:
 
 def test_the_encoder_alone_embeds_with_a_pooling(tmp_path: Path) -> None:
     folder = write_kalm_reranker(tmp_path)
-    assert ModelDescription.read(folder, "mean").spec.decoder is None
+    assert ModelDescription.read(folder, ModelOptions(pooling="mean")).spec.decoder is None
     embedder = Embedder.load(folder, device="cpu", dtype="float32", pooling="mean")
     ids = embedder.tokenize("who may copy the license of this work?")
     with torch.inference_mode():

@@ -20,6 +20,7 @@ from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER
+from embedwell_models.model_options import ModelOptions
 from tests.models.families.jina_clip import write_v1
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 from tests.models.tiny import write_bert
@@ -46,7 +47,8 @@ def images(tmp_path: Path) -> Path:
 
 
 def joined(texts: Path, images: Path) -> Path:
-    return resolve(str(texts), cache=texts.parent / "cache", image_model=str(images))
+    options = ModelOptions(image_model=str(images))
+    return resolve(str(texts), options, texts.parent / "cache")
 
 
 def load(folder: Path, **options: Any) -> Embedder:
@@ -124,7 +126,7 @@ def test_a_model_without_dense_vectors_takes_no_images(texts: Path, images: Path
     config = texts / "config.json"
     config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))
     with pytest.raises(ModelError, match="without dense vectors takes no images"):
-        ModelDescription.read(joined(texts, images), pooling="splade")
+        ModelDescription.read(joined(texts, images), ModelOptions(pooling="splade"))
 
 
 @pytest.fixture

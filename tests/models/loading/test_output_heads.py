@@ -15,8 +15,10 @@ from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import choose_output_computer
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.outputs import TextOutputs
+from embedwell_models.precision.measurement_cache import LoadMeasurements
 from tests.models.colbert import WIDTH, write_colbert
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, ToHost
@@ -45,9 +47,8 @@ CASES = [
 
 def loaded(folder: Path) -> LoadedModel:
     description = ModelDescription.read(folder)
-    return LoadedModel.load(
-        description, device="cpu", dtype="float32", isa="none", trials=(), cuda_graphs=False
-    )
+    options = ModelOptions(device="cpu", dtype="float32", isa="none", cuda_graphs=False)
+    return LoadedModel.load(description, options, LoadMeasurements("float32", (), "", None))
 
 
 def on(device: torch.device, model: LoadedModel) -> LoadedModel:

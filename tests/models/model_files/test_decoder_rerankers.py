@@ -10,6 +10,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import precisions
 from tests.models.decoder_reranker import write
@@ -122,7 +123,7 @@ def test_a_text_alone_and_a_long_instruction_are_refused(embedder: Embedder) -> 
 @pytest.mark.parametrize("name", ["pair", "qwen3-reranker"])
 def test_another_format_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(ModelError, match="rerank_format"):
-        ModelDescription.read(folder, rerank_format=name)
+        ModelDescription.read(folder, ModelOptions(rerank_format=name))
 
 
 @pytest.mark.parametrize(

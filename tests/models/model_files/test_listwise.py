@@ -9,6 +9,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.models.listwise_reranker import DOCUMENT, QUERY, Published, write_listwise_reranker
 
@@ -134,7 +135,7 @@ def test_the_wrong_call_names_the_right_one(embedder: Embedder, tmp_path: Path) 
 
 def test_a_format_of_pairs_and_a_missing_marker_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="leave rerank_format 'auto'"):
-        ModelDescription.read(folder, rerank_format="qwen3-reranker")
+        ModelDescription.read(folder, ModelOptions(rerank_format="qwen3-reranker"))
     write_listwise_reranker(tmp_path, vocab_size=503)
     with pytest.raises(ModelError, match="lacks one of the tokens"):
         ModelDescription.read(tmp_path)

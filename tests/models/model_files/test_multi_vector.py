@@ -14,6 +14,7 @@ from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford
@@ -231,7 +232,7 @@ def test_a_length_without_room_is_refused(
 def test_a_pooling_of_the_operator_is_refused(tmp_path: Path) -> None:
     write_colbert(tmp_path)
     with pytest.raises(ModelError, match="a multi-vector model has no pooling"):
-        ModelDescription.read(tmp_path / "model", "mean")
+        ModelDescription.read(tmp_path / "model", ModelOptions(pooling="mean"))
 
 
 def test_a_deberta_whose_queries_are_filled_without_attention_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import MODES
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case, configure
@@ -104,7 +105,7 @@ def test_a_model_for_another_task_is_refused_by_name(
 ) -> None:
     folder = write(tmp_path, "bert", getattr(transformers, f"BertFor{task}"))
     with pytest.raises(ModelError, match=rf"config\.json: BertFor{task} is a .*not an embedder"):
-        ModelDescription.read(folder, pooling)
+        ModelDescription.read(folder, ModelOptions(pooling=pooling))
 
 
 def test_a_masked_language_model_is_refused_until_its_pooling_is_named(tmp_path: Path) -> None:
@@ -122,7 +123,10 @@ def test_a_pooling_that_is_named_goes_before_that_of_the_files(mode: str, tiny_b
     other = "cls" if mode == "mean" else "mean"
     folder = tiny_bert({**files, "1_Pooling/config.json": {"pooling_mode": other}})
     np.testing.assert_array_equal(embed(folder, pooling=mode), embed(stated))
-    assert ModelDescription.read(folder, mode).sentence.pooling_source == "setting"
+    assert (
+        ModelDescription.read(folder, ModelOptions(pooling=mode)).sentence.pooling_source
+        == "setting"
+    )
     assert ModelDescription.read(folder).sentence.pooling_source == "model"
 
 
@@ -141,12 +145,12 @@ def test_modules_without_a_pooling_are_refused_until_one_is_named(
         theirs(folder)
     with pytest.raises(ModelError, match=r"modules\.json has no Pooling: .*EMBEDWELL_POOLING"):
         ModelDescription.read(folder)
-    assert ModelDescription.read(folder, "cls").sentence.pooling == ("cls",)
+    assert ModelDescription.read(folder, ModelOptions(pooling="cls")).sentence.pooling == ("cls",)
 
 
 def test_an_unknown_pooling_is_refused_with_those_there_are(tiny_bert: Write) -> None:
     with pytest.raises(ModelError, match=r"pooling 'no_such_mode' is not supported; .*'lasttoken'"):
-        ModelDescription.read(tiny_bert(), "no_such_mode")
+        ModelDescription.read(tiny_bert(), ModelOptions(pooling="no_such_mode"))
 
 
 PART = "1_WeightedLayerPooling"

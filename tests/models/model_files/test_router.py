@@ -14,6 +14,7 @@ from torch import nn
 from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import DENSE, SPARSE
 from tests.models.model_files.chains import (
     SENTENCES,
@@ -55,11 +56,14 @@ def test_a_task_is_named_and_the_model_s_default_is_the_first(tmp_path: Path) ->
     save(tmp_path, two_encoders)
     with pytest.raises(ModelError, match=f"one of {DOCUMENT}, {QUERY}, or none"):
         ModelDescription.read(tmp_path / "model")
-    description = ModelDescription.read(tmp_path / "model", adapter="none")
+    description = ModelDescription.read(tmp_path / "model", ModelOptions(adapter="none"))
     assert description.spec.adapters is not None
     assert description.spec.adapters.names == (DOCUMENT, QUERY)
     assert description.sentence.role == "document"
-    assert ModelDescription.read(tmp_path / "model", adapter=QUERY).sentence.role == "query"
+    assert (
+        ModelDescription.read(tmp_path / "model", ModelOptions(adapter=QUERY)).sentence.role
+        == "query"
+    )
 
 
 def test_the_default_route_may_be_that_of_queries(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_the_default_route_may_be_that_of_queries(tmp_path: Path) -> None:
     theirs = save(tmp_path, build)
     embedder = load(tmp_path / "model", "none")
     np.testing.assert_allclose(embedder.embed(SENTENCES), theirs.encode(SENTENCES), atol=1e-5)
-    description = ModelDescription.read(tmp_path / "model", adapter="none")
+    description = ModelDescription.read(tmp_path / "model", ModelOptions(adapter="none"))
     assert description.spec.adapters is not None
     assert description.spec.adapters.names == (QUERY, DOCUMENT)
 
@@ -85,7 +89,7 @@ def test_the_files_are_those_of_the_task(tmp_path: Path) -> None:
         task: {
             path.relative_to(tmp_path / "model").parts[0]
             for path in model_fingerprint.files(
-                ModelDescription.read(tmp_path / "model", adapter=task)
+                ModelDescription.read(tmp_path / "model", ModelOptions(adapter=task))
             )
         }
         for task in (QUERY, DOCUMENT)

@@ -11,6 +11,7 @@ from embedwell_models import model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import QueryWeights, Splade
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from tests.conftest import Folder as Write
 from tests.models.sparse_encoder import write_inference_free, write_masked_lm, write_splade
@@ -103,7 +104,7 @@ def test_a_family_without_a_known_head_is_refused(tiny_bert: Write, tmp_path: Pa
     folder = write_masked_lm(tmp_path, "bert")
     edit(folder / "config.json", model_type="esm", position_embedding_type="absolute")
     with pytest.raises(ModelError, match="esm"):
-        ModelDescription.read(folder, "splade")
+        ModelDescription.read(folder, ModelOptions(pooling="splade"))
 
 
 def test_dense_modules_under_the_card_of_a_sparse_encoder_are_refused(tiny_bert: Write) -> None:

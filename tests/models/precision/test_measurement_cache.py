@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT, resolve
+from embedwell_models.model_options import DEFAULTS, ModelOptions
 from embedwell_models.precision.measurement_cache import LoadCache
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions
@@ -38,8 +40,7 @@ def test_a_second_load_by_name_takes_what_the_first_chose(cache: Path) -> None:
 
 def test_what_is_kept_is_used(cache: Path) -> None:
     Embedder.load(DEFAULT, cache=cache)
-    folder, options = cache / "library", (*["auto"] * 5, "none")
-    kept = LoadCache(folder, resolve(DEFAULT, cache=cache), "auto", options)
+    kept = LoadCache(cache / "library", resolve(DEFAULT, cache=cache), DEFAULTS)
     known = kept.read()
     assert known is not None
     other = [Trial("float32", 1.0, 1.0, 1.0), Trial("int8", 0.5, 0.5, 9.0)]
@@ -66,10 +67,9 @@ def test_int8_is_calibrated_once(cache: Path) -> None:
     "load",
     [
         lambda cache, folder: Embedder.load(DEFAULT, dtype="float32", cache=cache),
-        lambda cache, folder: Embedder.load(DEFAULT, trials=(), dtype="float32", cache=cache),
         lambda cache, folder: Embedder.load(folder, cache=cache),
     ],
-    ids=["float32", "known trials", "a folder"],
+    ids=["float32", "a folder"],
 )
 def test_nothing_else_is_kept(
     cache: Path, tiny_bert: Folder, load: Callable[[Path, Path], Embedder]
@@ -81,21 +81,21 @@ def test_nothing_else_is_kept(
 def test_measurements_are_for_the_same_files_and_options_alone(
     cache: Path, tiny_bert: Folder
 ) -> None:
-    model, options = tiny_bert(), ("auto", "auto", "auto", "auto", "auto")
+    model = tiny_bert()
 
-    def load(device: str = "cpu", options: tuple[str, ...] = options) -> LoadCache:
-        return LoadCache(cache, model, device, options)
+    def load(**options: Any) -> LoadCache:
+        return LoadCache(cache, model, ModelOptions(**{"device": "cpu", **options}))
 
     load().write_fields({"dtype": "float32", "trials": [], "fingerprint": "0123"})
     assert load().read() is not None
-    assert load(options=("int8", *options[1:])).read() is None
-    assert load(options=(*options[:-1], "retrieval")).read() is None
+    assert load(dtype="int8").read() is None
+    assert load(adapter="retrieval").read() is None
     os.utime(model / "model.safetensors", (1, 1))
     assert load().read() is None
 
 
 def test_another_versions_fields_count_as_nothing(cache: Path, tiny_bert: Folder) -> None:
-    kept = LoadCache(cache, tiny_bert(), "cpu", ())
+    kept = LoadCache(cache, tiny_bert(), DEFAULTS)
     for fields in ({}, {"dtype": "float32"}, {"trials": [{"more": 1}], "dtype": "float32"}):
         kept.write_fields(fields)
         assert kept.read() is None

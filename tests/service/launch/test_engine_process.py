@@ -11,12 +11,13 @@ from embedwell.engine.wire.spec import EngineSpec
 from embedwell.launch.engine_process import run_engine
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, HTTP_PROCESS
 from embedwell_models.cpu_backend import library
+from embedwell_models.model_options import ModelOptions
 from tests.service.server import MAX_ISA, Server
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
-    choices = ("cpu", "float32", "auto", "auto", "auto", "auto")
-    return EngineSpec(str(folder), *choices, threads, True, 0, 0, 0, 1)
+    options = ModelOptions(device="cpu", dtype="float32", threads=threads)
+    return EngineSpec(str(folder), options, 0, 0, 1)
 
 
 def test_an_unexpected_error_is_logged_and_prevents_a_restart(

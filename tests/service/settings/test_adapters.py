@@ -9,6 +9,7 @@ from embedwell.settings.model_settings import expand_adapters
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import ModelOptions
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write
 from tests.models.jina_adapters import TASKS, write_sentence_model
@@ -62,7 +63,7 @@ def test_a_model_without_adapters_is_refused_by_the_setting(
     folder = tiny_bert()
     (model, _), *_ = expand_adapters(settings(adapter=adapter), folder)
     with pytest.raises(ModelError, match=f"no adapters; remove EMBEDWELL_ADAPTER={adapter[:1]}"):
-        ModelDescription.read(folder, adapter=model.adapter)
+        ModelDescription.read(folder, ModelOptions(adapter=model.adapter))
 
 
 @pytest.mark.parametrize("adapter", ["", "a,", "a,,b"])

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from embedwell_models.model_options import ModelOptions
+
 
 @dataclass(frozen=True, slots=True)
 class StartupChoices:
@@ -29,12 +31,6 @@ class EngineSpec:
     """Start parameters of an engine process.
 
     model: name of the model in the log.
-    isa: the highest instruction set to use.
-    pooling, rerank_format: override those of the model's files, unless auto.
-    adapter: the task of a model with adapters.
-    cuda_graphs: whether CUDA graphs are recorded on a GPU.
-    unicode_normalization: that of texts before tokenization, a part of the fingerprint.
-    max_batch_tokens: 0 to let the engine choose.
     accept_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_cache: folder in which choices are kept for later starts; empty to keep none.
@@ -43,20 +39,11 @@ class EngineSpec:
     """
 
     folder: str
-    device: str
-    dtype: str
-    isa: str
-    pooling: str
-    rerank_format: str
-    adapter: str
-    threads: int
-    cuda_graphs: bool
-    max_batch_tokens: int
+    options: ModelOptions
     accept_fd: int
     counters_fd: int
     counters_rows: int
     model: str = "the model"
-    unicode_normalization: str = "none"
     startup_cache: str = ""
     startup_choices: StartupChoices | None = None
     cpus: Sequence[int] = ()
@@ -64,5 +51,6 @@ class EngineSpec:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "EngineSpec":
         """Return the spec whose fields have been JSON."""
-        choices = fields["startup_choices"]
-        return cls(**{**fields, "startup_choices": StartupChoices(**choices) if choices else None})
+        options, choices = ModelOptions(**fields["options"]), fields["startup_choices"]
+        startup_choices = StartupChoices(**choices) if choices else None
+        return cls(**{**fields, "options": options, "startup_choices": startup_choices})

@@ -2,32 +2,23 @@
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeVar
 
-from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.precision.trials import Trial
-
-if TYPE_CHECKING:  # an engine needs none of it
-    from embedwell.settings.settings import Settings
+from embedwell_models.model_options import ModelOptions
+from embedwell_models.precision.measurement_cache import LoadMeasurements
 
 log = logging.getLogger("embedwell.engine")
 
 E = TypeVar("E", bound=TokenIdEmbedder)
 
 
-Options: TypeAlias = "Settings | EngineSpec"
-"""Settings of the model; the instruction set is for the whole process, and 0 threads mean one on
-each available processor."""
-
-
-def load(folder: str | Path, options: Options) -> Embedder:
-    """Load the model of a folder into this process, with its tokenizer.
+def load(folder: Path, options: ModelOptions) -> Embedder:
+    """Load the model of a folder into this process, with its tokenizer; see `load_as`.
 
     Raises ModelError if the model, device or precision is not available.
     """
@@ -36,33 +27,20 @@ def load(folder: str | Path, options: Options) -> Embedder:
 
 def load_as(
     kind: type[E],
-    folder: str | Path,
-    options: Options,
-    previous: StartupChoices | None = None,
-    input_magnitudes: Magnitudes | None = None,
+    folder: Path,
+    options: ModelOptions,
+    measured: LoadMeasurements | None = None,
 ) -> E:
-    """Load the model of a folder into this process.
+    """Load the model of a folder into this process, whose instruction set and threads it sets.
 
     Raises ModelError if the model, device or precision is not available.
 
-    kind: a TokenIdEmbedder loads the tokenizer when it needs it. previous: choices of an earlier
-    load, which are reused. input_magnitudes: also of that load.
+    kind: a TokenIdEmbedder loads the tokenizer when it needs it. measured: see
+    `TokenIdEmbedder.load_folder`.
     """
     library.cap_isa(options.isa)
     set_thread_count(options.threads or available_cpus())
-    embedder = kind.load(
-        folder,
-        device=previous.device if previous else options.device,
-        dtype=previous.dtype if previous else options.dtype,
-        pooling=options.pooling,
-        rerank_format=options.rerank_format,
-        adapter=options.adapter,
-        unicode_normalization=options.unicode_normalization,
-        cuda_graphs=options.cuda_graphs,
-        trials=[Trial(**trial) for trial in previous.trials] if previous else None,
-        input_magnitudes=input_magnitudes,
-        fingerprint=previous.fingerprint if previous else None,
-    )
+    embedder = kind.load_folder(folder, options, measured)
     if embedder.why_torch and embedder.device.type == "cpu" and options.isa != "none":
         _warn_without_kernels()
     return embedder

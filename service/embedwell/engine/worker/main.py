@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from embedwell import __version__
@@ -24,7 +24,12 @@ from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.precision.measurement_cache import MeasurementCache, machine_and_files
+from embedwell_models.precision.measurement_cache import (
+    LoadMeasurements,
+    MeasurementCache,
+    machine_and_files,
+)
+from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger("embedwell.engine")
 
@@ -55,10 +60,9 @@ class StartupCache(MeasurementCache):
 
 
 def _conditions(spec: EngineSpec) -> Iterator[str]:
-    yield from (__version__, str(spec.threads or available_cpus()))
-    yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
-    yield repr((spec.cuda_graphs, spec.max_batch_tokens, spec.unicode_normalization))
-    yield from machine_and_files(Path(spec.folder), spec.device)
+    threads = spec.options.threads or available_cpus()
+    yield from (__version__, repr(replace(spec.options, threads=threads)))
+    yield from machine_and_files(Path(spec.folder), spec.options.device)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -90,11 +94,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    quantized = previous is not None and previous.dtype in QUANTIZED
-    known = cache.read_magnitudes() if quantized else None
-    embedder = load_as(TokenIdEmbedder, spec.folder, spec, previous, known)
-    if embedder.input_magnitudes is not None and known is None:
-        cache.write_magnitudes(embedder.input_magnitudes)
+    embedder = _load(spec, previous, cache)
     embedder.warm()
     if previous:
         if not spec.startup_choices:
@@ -106,11 +106,26 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
             "%s in %s: cosine to float32 at least %.5f (median %.5f)%s",
             *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, speed),
         )
-    limit = choose_batch_limit(embedder, spec.max_batch_tokens)
+    limit = choose_batch_limit(embedder, spec.options.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come
     choices = _startup_choices(embedder, limit)
     cache.write(choices)
     return embedder, choices
+
+
+def _load(
+    spec: EngineSpec, previous: StartupChoices | None, cache: StartupCache
+) -> TokenIdEmbedder:
+    folder, options, measured, magnitudes = Path(spec.folder), spec.options, None, None
+    if previous:
+        trials = [Trial(**trial) for trial in previous.trials]
+        magnitudes = cache.read_magnitudes() if previous.dtype in QUANTIZED else None
+        measured = LoadMeasurements(previous.dtype, trials, previous.fingerprint, magnitudes)
+        options = replace(options, device=previous.device)
+    embedder = load_as(TokenIdEmbedder, folder, options, measured)
+    if embedder.input_magnitudes is not None and magnitudes is None:
+        cache.write_magnitudes(embedder.input_magnitudes)
+    return embedder
 
 
 def _startup_choices(embedder: TokenIdEmbedder, batch_limit: BatchLimit) -> StartupChoices:

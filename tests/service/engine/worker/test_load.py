@@ -5,15 +5,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from embedwell.engine.worker.load import load
-from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
+from embedwell_models.model_options import ModelOptions
 from tests.conftest import Folder
 from tests.models.tiny import write_static_model
 
@@ -28,26 +29,24 @@ def threads() -> Iterator[None]:
     set_thread_count(before)
 
 
-def options(**overrides: object) -> Settings:
-    settings = {"device": "cpu", "dtype": "float32", "threads": 1, **overrides}
-    return Settings(**settings)  # type: ignore[arg-type]
+OPTIONS = ModelOptions(device="cpu", dtype="float32", threads=1)
 
 
 def test_a_pooling_that_is_assumed_is_logged(
     tiny_bert: Folder, threads: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tiny_bert()
-    load(folder, options())
+    load(folder, OPTIONS)
     assert f"{folder} states no pooling: mean is assumed" in caplog.text
     caplog.clear()
-    assert load(folder, options(pooling="cls")).sentence.pooling == ("cls",)
+    assert load(folder, replace(OPTIONS, pooling="cls")).sentence.pooling == ("cls",)
     assert "pooling" not in caplog.text
 
 
 def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> None:
     folder = tiny_bert()
     for count in (2, 1):
-        load(folder, options(threads=count))
+        load(folder, replace(OPTIONS, threads=count))
         assert process_thread_count() == torch.get_num_threads() == count
 
 

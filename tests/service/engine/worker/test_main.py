@@ -16,6 +16,7 @@ from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.main import StartupCache, is_transient, load_and_measure
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.model_options import ModelOptions
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.conftest import Folder, precisions
 from tests.service.server import Server
@@ -57,8 +58,7 @@ def tokenizers() -> int:
 def test_a_first_start_keeps_neither_the_memory_of_its_trials_nor_a_tokenizer(
     dtype: str, tiny_bert: Folder
 ) -> None:
-    choices = ("cpu", dtype, "auto", "auto", "auto", "auto")
-    spec = EngineSpec(str(tiny_bert()), *choices, 1, True, 0, 0, 0, 1)
+    spec = EngineSpec(str(tiny_bert()), ModelOptions(device="cpu", dtype=dtype, threads=1), 0, 0, 1)
     before = tokenizers()
     embedder, _ = load_and_measure(spec)
     assert library.release_scratch() == 0
@@ -71,11 +71,12 @@ CHOICES = StartupChoices("cpu", "int8", [], 2048, 1e5, "0123-int8", 1_790_000_00
 
 @pytest.fixture
 def spec(tiny_bert: Folder, tmp_path: Path) -> EngineSpec:
-    choices = ("cpu", "auto", "auto", "auto", "auto", "auto")
-    return EngineSpec(
-        *(str(tiny_bert()), *choices, 1, True, 0, 0, 0, 1),
-        startup_cache=str(tmp_path / "cache" / "startup"),
-    )
+    options, startup_cache = ModelOptions(device="cpu", threads=1), tmp_path / "cache" / "startup"
+    return EngineSpec(str(tiny_bert()), options, 0, 0, 1, startup_cache=str(startup_cache))
+
+
+def with_options(spec: EngineSpec, **options: Any) -> EngineSpec:
+    return replace(spec, options=replace(spec.options, **options))
 
 
 def kept_file(spec: EngineSpec) -> Path:
@@ -97,7 +98,7 @@ def test_a_second_start_takes_the_choices_of_the_first(
 
 @pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
 def test_a_second_start_in_int8_is_not_calibrated_again(spec: EngineSpec) -> None:
-    spec = replace(spec, dtype="int8")
+    spec = with_options(spec, dtype="int8")
     first, _ = load_and_measure(spec)
     cache = StartupCache(spec)
     kept = cache.read_magnitudes()
@@ -142,11 +143,11 @@ def another_inode(spec: EngineSpec) -> EngineSpec:
     [
         touched,
         another_inode,
-        lambda spec: replace(spec, threads=2),
-        lambda spec: replace(spec, dtype="float32"),
-        lambda spec: replace(spec, isa="none"),
-        lambda spec: replace(spec, pooling="cls"),
-        lambda spec: replace(spec, max_batch_tokens=100),
+        lambda spec: with_options(spec, threads=2),
+        lambda spec: with_options(spec, dtype="float32"),
+        lambda spec: with_options(spec, isa="none"),
+        lambda spec: with_options(spec, pooling="cls"),
+        lambda spec: with_options(spec, max_batch_tokens=100),
     ],
 )
 def test_choices_are_for_the_same_files_and_settings_alone(

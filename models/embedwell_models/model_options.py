@@ -1,0 +1,36 @@
+"""Options of a model: its source, its device and precision, and how it reads texts."""
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+UnicodeForm = Literal["none", "nfc"]
+"""Normalisation of texts before their tokenization: none, or letters composed with their marks."""
+UNICODE_FORMS: tuple[str, ...] = get_args(UnicodeForm)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """Options with which a model is loaded, for most of which see `Embedder.load`.
+
+    A server has a setting of the same name and default for each, and hands the record over to its
+    engines. threads: of an engine, 0 for one on each available processor. max_batch_tokens: maximum
+    tokens of a forward pass; 0 to let the engine choose.
+    """
+
+    revision: str | None = None
+    image_model: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    isa: str = "auto"
+    pooling: str = "auto"
+    rerank_format: str = "auto"
+    adapter: str = "auto"
+    unicode_normalization: str = "none"
+    threads: int = 0
+    cuda_graphs: bool = True
+    max_batch_tokens: int = 0
+
+
+DEFAULTS = ModelOptions()
+NAMES = tuple(field.name for field in fields(ModelOptions))
+"""Names of the options, in order."""
