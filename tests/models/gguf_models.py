@@ -1,17 +1,19 @@
 """Models with random weights as llama.cpp's converter writes them, and their keys."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.gguf.architectures import ARCHITECTURES
 from embedwell_models.hub import sources
 from tests.models import gguf_files
+from tests.models.families.exact import Expected, expected
 from tests.models.random_weights import randomize
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"▁w{number}" for number in range(60))]
@@ -72,3 +74,13 @@ def random(model: Any) -> Any:
     torch.manual_seed(3)
     randomize(model)
     return model.train(False)
+
+
+def exact_vector(model: Any, mode: str = "lasttoken", ids: Sequence[int] = IDS) -> Expected:
+    """Compute the pooled states of a text by transformers, of length 1."""
+
+    def vector(either: Any) -> torch.Tensor:
+        states = either(torch.tensor([ids])).last_hidden_state[0]
+        return F.normalize(states.mean(0) if mode == "mean" else states[-1], dim=0)
+
+    return expected(model, vector)

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, Qwen3Model
 
-from embedwell_models.vectors import Floats
 from tests.models.decoder_reranker import write_reranker
 
 DOCUMENT, QUERY = "<|embed_token|>", "<|rerank_token|>"
@@ -67,7 +65,7 @@ class Published:
         documents: Sequence[str],
         instruction: str | None = None,
         max_document: int = 2048,
-    ) -> Floats:
+    ) -> torch.Tensor:
         """Score documents: (B,)."""
         query, query_length = self._cut(query, 512)
         whole = self.tokenizer.model_max_length - 2 * query_length
@@ -81,17 +79,15 @@ class Published:
                 block, left = [], whole
         blocks += [block] if block else []
         self.blocks = [*map(len, blocks)]
-        queries, vectors, weights = [], list[Any](), []
+        queries, vectors, weights = [], [], []
         for texts in blocks:
             of_query, of_documents = self._vectors(query, texts, instruction)
             cosines = torch.nn.functional.cosine_similarity(of_documents, of_query, dim=-1)
-            queries.append(of_query[0].numpy())
-            vectors += [*of_documents.numpy()]
-            weights.append(((1.0 + cosines.numpy()) / 2.0).max())
-        mean = np.average(np.array(queries), axis=0, weights=weights)
-        found = np.array(vectors)
-        scores: Floats = found @ mean / (np.linalg.norm(mean) * np.linalg.norm(found, axis=1))
-        return scores
+            queries.append(of_query[0])
+            vectors.append(of_documents)
+            weights.append(((1.0 + cosines) / 2.0).max())
+        mean = torch.stack(weights) @ torch.stack(queries) / torch.stack(weights).sum()
+        return torch.nn.functional.cosine_similarity(torch.cat(vectors), mean[None])
 
     def _cut(self, text: str, limit: int) -> tuple[str, int]:
         ids = self.tokenizer(text, truncation=True, max_length=limit)["input_ids"]

@@ -18,6 +18,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import WORDS, Folder, precisions
 from tests.models.built import SHORT
+from tests.models.families.exact import assert_near, exact_vectors
 from tests.models.model_files.options import (
     NORMALIZE,
     POOLING,
@@ -119,9 +120,9 @@ def test_every_pooling_equals_sentence_transformers(
 ) -> None:
     folder = tiny_bert(sentence_files(pooling))
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
-    expected = np.asarray(reference(folder).encode(SENTENCES))
-    assert expected.shape == (len(SENTENCES), embedder.dim)
-    np.testing.assert_allclose(embedder.embed(SENTENCES), expected, atol=2e-5, rtol=2e-5)
+    expected = exact_vectors(reference(folder), SENTENCES)
+    assert expected.values.shape == (len(SENTENCES), embedder.dim)
+    assert_near(embedder.embed(SENTENCES), expected)
 
 
 @pytest.mark.full(after=2)
@@ -131,9 +132,8 @@ def test_every_activation_equals_sentence_transformers(
     tiny_bert: Folder, activation: str, normalize: bool
 ) -> None:
     folder = tiny_bert(sentence_files(booleans("mean"), normalize), hidden_act=activation)
-    expected = np.asarray(reference(folder).encode(SENTENCES))
     vectors = Embedder.load(folder, device="cpu", dtype="float32").embed(SENTENCES)
-    np.testing.assert_allclose(vectors, expected, atol=2e-5, rtol=2e-5)
+    assert_near(vectors, exact_vectors(reference(folder), SENTENCES))
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,7 @@ def test_every_option_of_a_sentence_model_equals_sentence_transformers(
     model, embedder = reference(folder), Embedder.load(folder, device="cpu", dtype="float32")
     texts = [*SENTENCES, "SHOUTED Words", "İ The"]
     assert embedder.max_length == model.max_seq_length
-    expected = np.asarray(model.encode(texts))
-    np.testing.assert_allclose(embedder.embed(texts), expected, atol=2e-5, rtol=2e-5)
+    assert_near(embedder.embed(texts), exact_vectors(model, texts))
 
 
 def test_a_folder_written_by_sentence_transformers_is_read(
@@ -172,8 +171,7 @@ def test_a_folder_written_by_sentence_transformers_is_read(
     model.save_pretrained(str(tmp_path), create_model_card=False)
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     assert embedder.max_length == 24
-    expected = np.asarray(model.encode(SENTENCES))
-    np.testing.assert_allclose(embedder.embed(SENTENCES), expected, atol=2e-5, rtol=2e-5)
+    assert_near(embedder.embed(SENTENCES), exact_vectors(model, SENTENCES))
 
 
 # ---- the same bits in every batch

@@ -20,6 +20,7 @@ from embedwell_models.checkpoint.peft_options import PeftOptions
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder as Write
+from tests.models.families.exact import Expected, assert_near, expected
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning",  # which PEFT reads
@@ -46,13 +47,14 @@ def write_adapter(folder: Path, base: Path, **options: Any) -> None:
     model.save_pretrained(folder)
 
 
-def expected(folder: Path, base: Path) -> np.ndarray[Any, Any]:
+def means(folder: Path, base: Path) -> Expected:
     """Compute the mean states of TEXTS with PEFT."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     model: Any = PeftModel.from_pretrained(BertModel.from_pretrained(base), folder).eval()
-    with torch.no_grad():
-        states = [model(**tokenizer(text, return_tensors="pt"))[0][0].mean(0) for text in TEXTS]
-    return torch.stack(states).numpy()
+    rows = [tokenizer(text, return_tensors="pt") for text in TEXTS]
+    return expected(
+        model, lambda either: torch.stack([either(**row)[0][0].mean(0) for row in rows])
+    )
 
 
 def embed(folder: Path, cache: Path) -> np.ndarray[Any, Any]:
@@ -80,7 +82,7 @@ def test_vectors_are_those_of_peft(
     base, adapter = tiny_bert(), tmp_path / "adapter"
     write_adapter(adapter, base, **options)
     vectors = embed(adapter, tmp_path / "cache")
-    np.testing.assert_allclose(vectors, expected(adapter, base), rtol=1e-5, atol=2e-5)
+    assert_near(vectors, means(adapter, base))
 
 
 @pytest.mark.parametrize("value", CHANGED)

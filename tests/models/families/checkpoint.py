@@ -27,7 +27,7 @@ from embedwell_models.model_options import ModelOptions
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
-from tests.models.families.exact import Expected, expected, expected_list
+from tests.models.families.exact import Expected, each_exactly, expected, expected_list
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -214,6 +214,25 @@ def assert_equal_states(
         return [torch.cat([each[layer][0] for each in found]) for layer in layers]
 
     for layer, theirs in zip(layers, expected_list(model, by_layer), strict=True):
+        assert_close(torch.cat(states(ours, rows, layer)), theirs)
+
+
+@each_exactly
+def published_states(
+    published: Callable[[Tensor], list[Tensor]], rows: list[Tensor]
+) -> list[Tensor]:
+    """Compute the states after each layer by a reference, of all texts: (T, D) each.
+
+    published: computes those of one text.
+    """
+    return [torch.cat(layer) for layer in zip(*map(published, rows), strict=True)]
+
+
+def assert_published_states(
+    published: Callable[[Tensor], list[Tensor]], ours: Encoder, rows: list[Tensor]
+) -> None:
+    """Assert that the states of every layer equal those of a reference in float64."""
+    for layer, theirs in enumerate(published_states(published, rows)):
         assert_close(torch.cat(states(ours, rows, layer)), theirs)
 
 

@@ -97,6 +97,11 @@ def expected(model: Any, compute: Callable[[Any], Tensor]) -> Expected:
     return result
 
 
+def exact_vectors(model: Any, texts: Sequence[str], **options: Any) -> Expected:
+    """Compute vectors by a model of sentence-transformers, exactly: (B, D)."""
+    return expected(model, lambda either: either.encode(texts, convert_to_tensor=True, **options))
+
+
 def exactly(compute: Callable[P, Any]) -> Callable[P, Expected]:
     """Decorate a reference on torch, so that it computes in float64 and in float32.
 
@@ -105,12 +110,25 @@ def exactly(compute: Callable[P, Any]) -> Callable[P, Expected]:
 
     @wraps(compute)
     def compute_both(*args: P.args, **kwargs: P.kwargs) -> Expected:
+        [result] = each_exactly(lambda: [compute(*args, **kwargs)])()
+        return result
+
+    return compute_both
+
+
+def each_exactly(compute: Callable[P, Sequence[Any]]) -> Callable[P, list[Expected]]:
+    """Decorate a reference that returns several tensors, as `exactly` does."""
+
+    @wraps(compute)
+    def compute_both(*args: P.args, **kwargs: P.kwargs) -> list[Expected]:
         with _float64():
-            values = torch.as_tensor(compute(*args, **kwargs))
-        assert values.dtype is torch.float64, "a step of the reference rounds to float32"
+            values = [*map(torch.as_tensor, compute(*args, **kwargs))]
+        for value in values:
+            assert value.dtype is torch.float64, "a step of the reference rounds to float32"
         with torch.inference_mode():
-            rounded = torch.as_tensor(compute(*args, **kwargs))
-        return Expected(values, float((values - rounded).abs().max()))
+            rounded = map(torch.as_tensor, compute(*args, **kwargs))
+        pairs = zip(values, rounded, strict=True)
+        return [Expected(value, float((value - other).abs().max())) for value, other in pairs]
 
     return compute_both
 

@@ -17,6 +17,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, SPECIAL, Case, write
+from tests.models.families.exact import assert_near, expected
 from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -88,17 +89,18 @@ def test_a_vector_is_the_last_state_with_the_adapter_of_a_task(case: Case, tmp_p
     model = write_v5(case, tmp_path, "text-matching")
     auto: Any = AutoTokenizer
     tokenizer = auto.from_pretrained(tmp_path)
-    expected = []
-    for text in TEXTS:
-        ids = torch.tensor([tokenizer(f"of a {text}")["input_ids"]])
-        with torch.no_grad():
-            state = model(ids).last_hidden_state[0, -1]
-        expected.append((state / state.norm()).numpy())
+    rows = [torch.tensor([tokenizer(f"of a {text}")["input_ids"]]) for text in TEXTS]
+
+    def vectors(either: Any) -> torch.Tensor:
+        last = torch.stack([either(row).last_hidden_state[0, -1] for row in rows])
+        return torch.nn.functional.normalize(last)
+
+    theirs = expected(model, vectors)
     embedder = load(tmp_path, "text-matching")
-    np.testing.assert_allclose(embedder.embed(TEXTS), np.stack(expected), atol=1e-5)
+    assert_near(embedder.embed(TEXTS), theirs)
     assert embedder.sentence.pooling_source == "model"
     for other in ("retrieval", "none"):
-        assert abs(load(tmp_path, other).embed(TEXTS) - np.stack(expected)).max() > 0.01
+        assert abs(load(tmp_path, other).embed(TEXTS) - theirs.values.numpy()).max() > 0.01
     (tmp_path / "modules.json").unlink()  # the prompts of the other file then have no effect
     assert load(tmp_path, "text-matching").sentence.pooling == ("lasttoken",)
 
@@ -112,8 +114,8 @@ def test_a_matrix_with_the_adapter_of_a_task_is_computed_when_it_is_read(tmp_pat
     tracemalloc.stop()
     matrices = [each for name, each in model.named_parameters() if name.endswith("proj.weight")]
     assert kept < sum(4 * matrix.numel() for matrix in matrices)
-    expected = model.get_parameter("layers.1.mlp.down_proj.weight").detach()
-    np.testing.assert_allclose(loaded["layers.1.down.weight"], expected, atol=1e-6)
+    merged = model.get_parameter("layers.1.mlp.down_proj.weight").detach()
+    np.testing.assert_allclose(loaded["layers.1.down.weight"], merged, atol=1e-6)
 
 
 def test_the_task_must_be_named(tmp_path: Path) -> None:

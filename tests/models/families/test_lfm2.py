@@ -27,6 +27,7 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.families.exact import exactly
 
 TYPES = ["conv", "full_attention", "conv"]
 SMALL = {**SIZES, "num_key_value_heads": 2, "block_multiple_of": 32}
@@ -91,7 +92,7 @@ def centred_convolution(layer: Any, x: torch.Tensor) -> torch.Tensor:
     return output
 
 
-@torch.inference_mode()
+@exactly
 def bidirectional_states(
     model: Any, row: torch.Tensor, mask: torch.Tensor | None = None
 ) -> torch.Tensor:

@@ -13,7 +13,12 @@ from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import normalize
 from tests.conftest import precisions
-from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
+from tests.models.families.checkpoint import (
+    assert_published_states,
+    assert_same_bits,
+    encoder,
+    texts,
+)
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 from tests.models.families.neobert import Reference, tensors
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -39,12 +44,7 @@ def write(folder: Path, width: int = 48, inner: int = 64, **options: Any) -> Ref
 
 def test_every_layer_equals_what_is_published(tmp_path: Path) -> None:
     reference = write(tmp_path)
-    ours, rows = encoder(tmp_path), texts(99)
-    expected = [reference(row) for row in rows]
-    for layer in range(LAYERS + 1):
-        for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            scale = float(theirs[layer].abs().max())
-            torch.testing.assert_close(mine, theirs[layer], atol=1e-4 * scale, rtol=0)
+    assert_published_states(reference, encoder(tmp_path), texts(99))
 
 
 def test_a_text_is_the_same_bits_in_every_batch(tmp_path: Path) -> None:

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
-from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
+from tests.models.families.checkpoint import (
+    assert_published_states,
+    assert_same_bits,
+    encoder,
+    published_states,
+    texts,
+)
 from tests.models.families.compiled import needs_kernels
+from tests.models.families.exact import assert_near
 from tests.models.families.files import assert_refused
 from tests.models.families.nomic_experts import Reference, tensors
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -43,12 +49,7 @@ def write(
 @pytest.mark.parametrize("top", [1, 2, 5])
 def test_every_layer_equals_what_is_published(top: int, tmp_path: Path) -> None:
     reference = write(tmp_path, top)
-    ours, rows = encoder(tmp_path), texts(99)
-    expected = [reference(row) for row in rows]
-    for layer in range(LAYERS + 1):
-        for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            scale = float(theirs[layer].abs().max())
-            torch.testing.assert_close(mine, theirs[layer], atol=1e-4 * scale, rtol=0)
+    assert_published_states(reference, encoder(tmp_path), texts(99))
 
 
 def test_a_text_is_the_same_bits_in_every_batch(tmp_path: Path) -> None:
@@ -82,11 +83,9 @@ def test_the_kernels_alone_compute_experts(tmp_path: Path) -> None:
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32", pooling="mean")
     assert embedder.why_torch is None
     rows = texts(len(VOCABULARY))
-    for layer in range(LAYERS + 1):
+    for layer, expected in enumerate(published_states(reference, rows)):
         hidden = embedder.hidden([row.numpy() for row in rows], layer)
-        for found, row in zip(hidden, rows, strict=True):
-            expected = reference(row)[layer].numpy()
-            np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+        assert_near(np.concatenate(hidden), expected)
 
 
 @pytest.mark.parametrize("name", ["router.layer.weight", "experts.mlp.w2", "experts.bias"])

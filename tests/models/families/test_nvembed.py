@@ -21,8 +21,10 @@ from embedwell_models.torch_backend.device_heads import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
 from tests.models.built import BUILT
-from tests.models.families.checkpoint import CPU, assert_close
+from tests.models.families.checkpoint import CPU
+from tests.models.families.exact import Expected, assert_near, each_exactly, exactly
 from tests.models.families.files import assert_refused, change, edit, rename
+from tests.models.families.nvembed import Reference
 from tests.models.families.nvembed_files import (
     INSTRUCTION,
     SIZES,
@@ -42,17 +44,24 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, **{"device": "cpu", "dtype": "float32", **options})
 
 
-def assert_same_direction(vectors: Any, expected: Tensor) -> None:
-    assert_close(torch.from_numpy(vectors), F.normalize(expected))
+def directions(reference: Reference, rows: list[list[int]], instruction: int = 0) -> Expected:
+    """Vectors of unit length."""
+    return exactly(lambda: F.normalize(reference.vectors(rows, instruction)))()
 
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_every_layer_equals_what_is_published(isa: str, tmp_path: Path) -> None:
     reference, embedder = write(tmp_path), load(tmp_path, isa=isa)
     rows = embedder.tokenize(TEXTS)
-    for layer, expected in enumerate(reference.states(rows)):
-        for mine, theirs in zip(embedder.hidden(rows, layer), expected, strict=True):
-            assert_close(torch.from_numpy(mine), theirs[: len(mine)])
+
+    def states() -> list[Tensor]:
+        return [
+            torch.cat([state[: len(row)] for row, state in zip(rows, padded, strict=True)])
+            for padded in reference.states(rows)
+        ]
+
+    for layer, expected in enumerate(each_exactly(states)()):
+        assert_near(np.concatenate(embedder.hidden(rows, layer)), expected)
 
 
 @pytest.mark.parametrize("instruction", ["", INSTRUCTION, "Query:", "the work of "])
@@ -65,7 +74,7 @@ def test_vectors_equal_those_of_its_own_code(
     assert embedder.tokenize(TEXTS, prompt=instruction) == rows
     count = published_instruction_length(tmp_path, instruction)
     vectors = embedder.embed(TEXTS, prompt=instruction)
-    assert_same_direction(vectors, reference.vectors(rows, count))
+    assert_near(vectors, directions(reference, rows, count))
 
 
 def test_a_prompt_is_left_out_up_to_its_last_space(tmp_path: Path) -> None:
@@ -82,8 +91,7 @@ def test_a_text_of_more_rows_than_are_computed_at_once_equals_what_is_published(
     tmp_path: Path,
 ) -> None:
     reference, embedder, texts = write(tmp_path), load(tmp_path), ["you " * 700, "the license"]
-    expected = reference.vectors(embedder.tokenize(texts))
-    assert_same_direction(embedder.embed(texts), expected)
+    assert_near(embedder.embed(texts), directions(reference, embedder.tokenize(texts)))
 
 
 @pytest.mark.full(after=2)
@@ -110,11 +118,11 @@ def test_without_modules_json_the_options_of_its_own_code_count(tmp_path: Path) 
     edit(tmp_path, is_mask_instruction=False)
     rows = published_ids(tmp_path, TEXTS, INSTRUCTION)
     vectors = load(tmp_path).embed(TEXTS, prompt=INSTRUCTION)
-    assert_same_direction(vectors, reference.vectors(rows))
+    assert_near(vectors, directions(reference, rows))
     latents = JsonConfig(tmp_path / "config.json")["latent_attention_config"]
     edit(tmp_path, latent_attention_config={**latents, "output_normalize": False})
     vectors = load(tmp_path).embed(TEXTS, prompt=INSTRUCTION)
-    assert_close(torch.from_numpy(vectors), reference.vectors(rows))
+    assert_near(vectors, exactly(reference.vectors)(rows))
 
 
 def test_what_a_config_leaves_out_is_what_its_own_code_takes(tmp_path: Path) -> None:

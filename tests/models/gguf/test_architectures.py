@@ -30,7 +30,18 @@ from transformers import (
 
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from tests.models import gguf_files, kinds
-from tests.models.gguf_models import DECODER, IDS, OF_BERT, OF_DECODER, SIZES, load, random, renamed
+from tests.models.families.exact import assert_near, expected
+from tests.models.gguf_models import (
+    DECODER,
+    IDS,
+    OF_BERT,
+    OF_DECODER,
+    SIZES,
+    exact_vector,
+    load,
+    random,
+    renamed,
+)
 
 GEMMA: dict[str, Any] = {**DECODER, "sliding_window": 8, "query_pre_attn_scalar": 32}
 MARKS = ["<|im_start|>", "<|im_end|>"]
@@ -87,11 +98,8 @@ def test_a_decoder_has_the_states_of_transformers(tmp_path: Path, kind: str) -> 
         if kind == "llama" and name.endswith(("attn_q.weight", "attn_k.weight")):
             tensors[name] = alternated(tensor, 4 if "attn_q" in name else 2)
     embedder = load(tmp_path, kind, {**OF_DECODER, **keys}, tensors)
-    with torch.inference_mode():
-        states = model(torch.tensor([IDS])).last_hidden_state[0]
-    expected = states.mean(0) if keys.get("pooling_type") == 1 else states[-1]
-    expected = (expected / expected.norm()).numpy()
-    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+    mode = "mean" if keys.get("pooling_type") == 1 else "lasttoken"
+    assert_near(embedder.encode([IDS])[0], exact_vector(model, mode))
 
 
 def test_a_decoder_without_a_pooling_has_its_last_state_and_says_so(
@@ -108,10 +116,7 @@ def test_a_decoder_without_a_pooling_has_its_last_state_and_says_so(
         assert embedder.sentence.pooling_source == "assumed"
         assert f"states no pooling: {mode} is assumed" in caplog.text
         if causal:
-            with torch.inference_mode():
-                expected = model(torch.tensor([IDS])).last_hidden_state[0, -1].numpy()
-            expected /= np.linalg.norm(expected)
-            assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+            assert_near(embedder.encode([IDS])[0], exact_vector(model, mode))
 
 
 def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
@@ -134,10 +139,7 @@ def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
     }
     model.load_state_dict({**model.state_dict(), **decoded})
     embedder = load(tmp_path, "nomic-bert", {**OF_BERT, "rope.freq_base": 1000.0}, tensors)
-    with torch.inference_mode():
-        states = model(torch.tensor([IDS])).last_hidden_state[0]
-    expected = (states.mean(0) / states.mean(0).norm()).numpy()
-    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+    assert_near(embedder.encode([IDS])[0], exact_vector(model, "mean"))
 
 
 def test_modernbert_has_the_states_of_transformers(tmp_path: Path) -> None:
@@ -155,10 +157,7 @@ def test_modernbert_has_the_states_of_transformers(tmp_path: Path) -> None:
         **{"rope.freq_base": 5000.0, "rope.freq_base_swa": 300.0},
     }
     embedder = load(tmp_path, "modern-bert", keys, renamed("modern-bert", model))
-    with torch.inference_mode():
-        states = model(torch.tensor([IDS])).last_hidden_state[0]
-    expected = (states.mean(0) / states.mean(0).norm()).numpy()
-    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+    assert_near(embedder.encode([IDS])[0], exact_vector(model, "mean"))
 
 
 def _thirds(blocks: Any) -> list[torch.Tensor]:
@@ -203,10 +202,7 @@ def test_texts_of_qwen3_vl_embedding_are_messages(
         )
     assert ("as in Qwen3-VL-Embedding: send texts as they are" in caplog.text) == is_embedding
     ids = encoded(text)
-    with torch.inference_mode():
-        state = model(torch.tensor([ids])).last_hidden_state[0, -1]
-    expected = (state / state.norm()).numpy()
-    assert np.abs(embedder.embed(["a license"])[0] - expected).max() < 1e-5
+    assert_near(embedder.embed(["a license"])[0], exact_vector(model, ids=ids))
 
 
 def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> None:
@@ -226,11 +222,11 @@ def test_a_reranker_of_qwen3_has_the_logits_of_its_answers(tmp_path: Path) -> No
         "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     )
     ids = encoded(text)
-    with torch.inference_mode():
-        state = model(torch.tensor([ids])).last_hidden_state[0, -1].numpy()
-    expected = state @ (answers[0] - answers[1])
-    score = embedder.score([("a query", "a license")])
-    assert np.abs(score - expected).max() < 1e-4 * max(1, abs(expected))
+    difference = torch.from_numpy(answers[0] - answers[1])
+    logit = expected(
+        model, lambda either: either(torch.tensor([ids])).last_hidden_state[:, -1:] @ difference
+    )
+    assert_near(embedder.score([("a query", "a license")]), logit)
 
 
 def test_a_reranker_has_the_scores_of_transformers(tmp_path: Path) -> None:
@@ -241,7 +237,6 @@ def test_a_reranker_has_the_scores_of_transformers(tmp_path: Path) -> None:
         tensors |= {f"{ours}.{name}": value.numpy() for name, value in layer.state_dict().items()}
     embedder = load(tmp_path, "bert", {**OF_BERT, "pooling_type": 4}, tensors)
     ids, segments = [2, 5, 6, 3, 9, 3], [0, 0, 0, 0, 1, 1]
-    with torch.inference_mode():
-        logits = model(torch.tensor([ids]), token_type_ids=torch.tensor([segments])).logits
-    score = embedder.score([("w1 w2", "w5")])
-    assert np.abs(score - logits.numpy()).max() < 1e-5
+    pair = {"token_type_ids": torch.tensor([segments])}
+    logits = expected(model, lambda either: either(torch.tensor([ids]), **pair).logits)
+    assert_near(embedder.score([("w1 w2", "w5")]), logits)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from transformers import (
     Qwen3_5TextConfig,
     Qwen3_5TextModel,
@@ -21,6 +22,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from tests.models import gguf_files
 from tests.models.families import jina
+from tests.models.families.exact import assert_near, exactly
 from tests.models.gguf_models import (
     DECODER,
     IDS,
@@ -28,6 +30,7 @@ from tests.models.gguf_models import (
     OF_DECODER,
     SIZES,
     Tensors,
+    exact_vector,
     load,
     random,
     renamed,
@@ -64,12 +67,6 @@ OF_JINA = {
 }
 
 
-def last_state(model: Any) -> Any:
-    with torch.inference_mode():
-        state = model(torch.tensor([IDS])).last_hidden_state[0, -1]
-    return (state / state.norm()).numpy()
-
-
 def as_tiles(rows: Any, size: int) -> Any:
     """The rows of heads of values with the first of each key before the second of each."""
     return rows.reshape(KEYS, -1, size, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
@@ -103,7 +100,7 @@ def of_delta_net(model: Any) -> Tensors:
 def test_qwen35_has_the_states_of_transformers(tmp_path: Path) -> None:
     model = random(Qwen3_5TextModel(Qwen3_5TextConfig(**DELTA_NET)))
     embedder = load(tmp_path, "qwen35", OF_DELTA_NET, of_delta_net(model))
-    assert np.abs(embedder.encode([IDS])[0] - last_state(model)).max() < 1e-5
+    assert_near(embedder.encode([IDS])[0], exact_vector(model))
 
 
 @pytest.mark.parametrize("name", ["attn_gate", "ssm_out"])
@@ -119,7 +116,7 @@ def test_blocks_of_a_delta_net_are_reordered(tmp_path: Path, name: str) -> None:
     grouped = as_tiles(grouped, SIZE)
     layer.weight.data = torch.from_numpy((grouped if name == "attn_gate" else grouped.T).copy())
     embedder = load(tmp_path, "qwen35", OF_DELTA_NET, tensors)
-    assert np.abs(embedder.encode([IDS])[0] - last_state(model)).max() < 1e-5
+    assert_near(embedder.encode([IDS])[0], exact_vector(model))
 
 
 def test_qwen3vl_has_the_states_of_transformers(tmp_path: Path) -> None:
@@ -128,7 +125,7 @@ def test_qwen3vl_has_the_states_of_transformers(tmp_path: Path) -> None:
     model = random(Qwen3VLTextModel(Qwen3VLTextConfig(**DECODER, rope_parameters=rotation)))
     keys = {**OF_DECODER, "rope.freq_base": 5000.0, "n_deepstack_layers": 3}
     embedder = load(tmp_path, "qwen3vl", keys, renamed("qwen3vl", model))
-    assert np.abs(embedder.encode([IDS])[0] - last_state(model)).max() < 1e-5
+    assert_near(embedder.encode([IDS])[0], exact_vector(model))
 
 
 def of_jina(tensors: Tensors, code: bool, split: bool) -> Tensors:
@@ -170,6 +167,9 @@ def test_jina_bert_has_the_states_of_its_publication(
     keys = {**OF_BERT, "block_count": layers, "feed_forward_length": inner}
     embedder: Embedder = load(tmp_path, "jina-bert-v2", keys, written)
     reference = jina.Reference(tensors, layers, heads=4, act="geglu", eps=0.05, code=code)
-    mean = reference(torch.tensor(IDS))[-1].mean(dim=0)
-    expected = (mean / mean.norm()).numpy()
-    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+
+    @exactly
+    def vector() -> torch.Tensor:
+        return F.normalize(reference(torch.tensor(IDS))[-1].mean(dim=0), dim=0)
+
+    assert_near(embedder.encode([IDS])[0], vector())

@@ -29,6 +29,7 @@ from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.families.exact import Expected, assert_near, exact_vectors, expected
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 
@@ -96,9 +97,9 @@ def test_an_adapter_alone_is_added_to_its_base_model(base: Path, tmp_path: Path)
     write_merged(merged, base, added)
     write_layout(merged, "mean")
     embedder = load(tmp_path / "adapter", tmp_path / "cache")
-    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
-    assert abs(load(base, tmp_path).embed(TEXTS) - expected).max() > 0.01
+    theirs = exact_vectors(SentenceTransformer(str(merged), device="cpu"), TEXTS)
+    assert_near(embedder.embed(TEXTS), theirs)
+    assert abs(load(base, tmp_path).embed(TEXTS) - theirs.values.numpy()).max() > 0.01
 
 
 def write_magnitudes(adapter: Path, whole: BertModel, left_out: str = "") -> None:
@@ -122,9 +123,9 @@ def test_dora_sets_the_length_of_every_row(base: Path, tmp_path: Path) -> None:
     write_magnitudes(adapter, model)
     model.save_pretrained(merged)
     write_layout(merged, "mean")
-    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
+    theirs = exact_vectors(SentenceTransformer(str(merged), device="cpu"), TEXTS)
     embedder = load(adapter, tmp_path / "cache")
-    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
+    assert_near(embedder.embed(TEXTS), theirs)
 
 
 def test_dora_without_all_its_vectors_is_refused_by_name(base: Path, tmp_path: Path) -> None:
@@ -159,8 +160,8 @@ def test_of_a_base_in_half_precision_one_matrix_at_a_time_is_in_float32(
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < sum(3 * addition.numel() for addition in added.values())
-    expected = tensors[name].float() + added[name]
-    np.testing.assert_allclose(loaded["layers.1.down.weight"], expected, atol=1e-6)
+    merged = tensors[name].float() + added[name]
+    np.testing.assert_allclose(loaded["layers.1.down.weight"], merged, atol=1e-6)
 
 
 def test_modules_and_tokenizer_of_the_adapter_replace_the_base_model_s(
@@ -175,8 +176,8 @@ def test_modules_and_tokenizer_of_the_adapter_replace_the_base_model_s(
     write_merged(merged, base, added)
     write_layout(merged, "cls")
     embedder = load(adapter, tmp_path / "cache")
-    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
+    theirs = exact_vectors(SentenceTransformer(str(merged), device="cpu"), TEXTS)
+    assert_near(embedder.embed(TEXTS), theirs)
 
 
 def test_a_folder_is_made_once_and_its_fingerprint_follows_the_adapter(
@@ -302,12 +303,11 @@ def write_classifier_adapter(
     return model
 
 
-def expected_logits(model: Any, folder: Path) -> np.ndarray[Any, Any]:
+def exact_logits(model: Any, folder: Path) -> Expected:
     """Compute the logits of PAIRS with transformers, one pair at a time."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    with torch.no_grad():
-        logits = [model.eval()(**tokenizer(*pair, return_tensors="pt")).logits for pair in PAIRS]
-    return torch.cat(logits).numpy()
+    rows = [tokenizer(*pair, return_tensors="pt") for pair in PAIRS]
+    return expected(model.eval(), lambda either: torch.cat([either(**row).logits for row in rows]))
 
 
 @pytest.mark.parametrize(
@@ -341,9 +341,7 @@ def test_a_classifier_is_made_of_a_base_model_and_an_adapter_with_the_head(
     embedder = load(adapter, tmp_path / "cache")
     assert embedder.classifier is not None
     assert len(embedder.classifier.labels) == labels
-    np.testing.assert_allclose(
-        embedder.score(PAIRS), expected_logits(model, whole), rtol=1e-4, atol=1e-4
-    )
+    assert_near(embedder.score(PAIRS), exact_logits(model, whole))
 
 
 def test_a_module_trained_as_a_whole_replaces_the_encoder_s(base: Path, tmp_path: Path) -> None:
@@ -359,9 +357,9 @@ def test_a_module_trained_as_a_whole_replaces_the_encoder_s(base: Path, tmp_path
                 tensors[f"base_model.model.{name}"] = parameter.detach().clone()
     save_file(tensors, adapter / "adapter_model.safetensors")
     model.save_pretrained(merged)
-    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
+    theirs = exact_vectors(SentenceTransformer(str(merged), device="cpu"), TEXTS)
     embedder = load(adapter, tmp_path / "cache")
-    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
+    assert_near(embedder.embed(TEXTS), theirs)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.conftest import Folder as Write
 from tests.models import tiny
 from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.families.exact import assert_near, exact_vectors, expected, expected_list
 from tests.models.model_files.options import configure
 from tests.models.sparse_encoder import write_inference_free, write_masked_lm
 
@@ -67,8 +68,8 @@ def test_a_dense_model_without_modules_ignores_what_they_would_need(
     tiny_bert: Write, names: Sequence[str]
 ) -> None:
     folder = add(tiny_bert(), names)
-    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(load(folder).embed(TEXTS), expected, atol=1e-5)
+    theirs = exact_vectors(SentenceTransformer(str(folder), device="cpu"), TEXTS)
+    assert_near(load(folder).embed(TEXTS), theirs)
 
 
 @optional
@@ -76,11 +77,12 @@ def test_a_cross_encoder_without_modules_ignores_what_they_would_need(
     tmp_path: Path, names: Sequence[str]
 ) -> None:
     folder = add(write_cross_encoder(tmp_path), names)
-    expected = CrossEncoder(str(folder), device="cpu").predict(PAIRS)
+    model = CrossEncoder(str(folder), device="cpu")
+    theirs = expected(model, lambda either: either.predict(PAIRS, convert_to_tensor=True))
     ours = load(folder)
     assert ours.classifier is not None and ours.classifier.activation == "sigmoid"
     scores = 1 / (1 + np.exp(-ours.score(PAIRS)[:, 0]))
-    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert_near(scores, theirs)
 
 
 @optional
@@ -89,8 +91,8 @@ def test_a_sparse_encoder_without_modules_ignores_what_they_would_need(
 ) -> None:
     folder = add(write_masked_lm(tmp_path), names)
     model = SparseEncoder(str(folder), device="cpu")
-    expected: Any = model.encode(TEXTS, convert_to_sparse_tensor=False)
-    np.testing.assert_allclose(sparse(load(folder, pooling="splade")), expected, atol=1e-4)
+    theirs = exact_vectors(model, TEXTS, convert_to_sparse_tensor=False)
+    assert_near(sparse(load(folder, pooling="splade")), theirs)
 
 
 @optional
@@ -100,9 +102,10 @@ def test_a_multi_vector_model_without_modules_ignores_what_they_would_need(
     model = write_stanford(tmp_path, mask_punctuation=True)
     folder = add(tmp_path, names)
     ours = load(folder)
-    theirs = type(model)(str(folder), device="cpu").encode_document(TEXTS)
+    reference = type(model)(str(folder), device="cpu")
+    theirs = expected_list(reference, lambda either: either.encode_document(TEXTS))
     for mine, other in zip(ours.embed_tokens(TEXTS), theirs, strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-5)
+        assert_near(mine, other)
 
 
 @pytest.mark.parametrize("dimensions", [16, 48, 100, None])
@@ -114,10 +117,10 @@ def test_vectors_are_truncated_as_the_card_says(
     parts = [st.Transformer(str(tmp_path / "bert")), st.Pooling(48), *after]
     model = SentenceTransformer(modules=parts, truncate_dim=dimensions, device="cpu")
     model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
-    expected = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
-    ours = load(tmp_path / "model")
-    np.testing.assert_allclose(ours.embed(TEXTS), expected, atol=1e-5)
-    assert ours.dim == expected.shape[1]
+    model = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    theirs, ours = exact_vectors(model, TEXTS), load(tmp_path / "model")
+    assert_near(ours.embed(TEXTS), theirs)
+    assert ours.dim == theirs.values.shape[1]
 
 
 @pytest.mark.parametrize("value", [0, -1, "16", 1.5])
@@ -140,8 +143,9 @@ def write_router(folder: Path, **options: Any) -> Path:
 def test_a_router_of_the_same_modules_is_like_these(tmp_path: Path, default: str) -> None:
     folder = write_router(tmp_path, default_route=default)
     model = SentenceTransformer(str(folder), device="cpu")
-    for expected in (model.encode(TEXTS), model.encode_query(TEXTS)):
-        np.testing.assert_allclose(load(folder).embed(TEXTS), expected, atol=1e-5)
+    queries = expected(model, lambda either: either.encode_query(TEXTS, convert_to_tensor=True))
+    for vectors in (exact_vectors(model, TEXTS), queries):
+        assert_near(load(folder).embed(TEXTS), vectors)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import assert_near, exactly
 from tests.models.listwise_reranker import DOCUMENT, QUERY, Published, write_listwise_reranker
 
 ASKED = "Who may copy the license?"
@@ -43,33 +43,29 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32", **options)
 
 
-def assert_close(scores: Floats, expected: Floats) -> None:
-    np.testing.assert_allclose(scores, expected, atol=2e-5)
-
-
 def test_scores_of_a_list_are_the_published_ones(embedder: Embedder, published: Published) -> None:
-    expected = published.scores(ASKED, DOCUMENTS)
-    assert np.ptp(expected) > 0.05
-    assert_close(embedder.rank(ASKED, DOCUMENTS), expected)
+    expected = exactly(published.scores)(ASKED, DOCUMENTS)
+    assert np.ptp(expected.values.numpy()) > 0.05
+    assert_near(embedder.rank(ASKED, DOCUMENTS), expected)
 
 
 def test_an_instruction_is_read_before_the_documents(
     embedder: Embedder, published: Published
 ) -> None:
-    told = published.scores(ASKED, DOCUMENTS, "Find the opposite.")
-    assert abs(told - published.scores(ASKED, DOCUMENTS)).max() > 1e-3
-    assert_close(embedder.rank(ASKED, DOCUMENTS, instruction="Find the opposite."), told)
+    told = exactly(published.scores)(ASKED, DOCUMENTS, "Find the opposite.")
+    assert (told.values - published.scores(ASKED, DOCUMENTS)).abs().max() > 1e-3
+    assert_near(embedder.rank(ASKED, DOCUMENTS, instruction="Find the opposite."), told)
 
 
 def test_long_texts_are_cut_as_published(embedder: Embedder, published: Published) -> None:
     query = "a query in 漢字 of the work, " * 60
     documents = ["a copy", f"{DOCUMENT}漢字 of 漢字! " * 900, "x"]
-    assert_close(embedder.rank(query, documents), published.scores(query, documents))
+    assert_near(embedder.rank(query, documents), exactly(published.scores)(query, documents))
 
 
 def test_markers_are_removed_from_a_query(embedder: Embedder, published: Published) -> None:
     query = f"{QUERY}Who {DOCUMENT}copies?"
-    assert_close(embedder.rank(query, DOCUMENTS), published.scores(query, DOCUMENTS))
+    assert_near(embedder.rank(query, DOCUMENTS), exactly(published.scores)(query, DOCUMENTS))
 
 
 @pytest.mark.parametrize(
@@ -88,9 +84,9 @@ def test_what_is_left_around_a_marker_is_no_marker(embedder: Embedder, nested: s
 @pytest.mark.full(after=2)
 def test_blocks_of_many_documents_share_a_query(embedder: Embedder, published: Published) -> None:
     documents = [f"{number} copies of the work" for number in range(260)]
-    expected = published.scores(ASKED, documents)
+    expected = exactly(published.scores)(ASKED, documents)
     assert published.blocks == [125, 125, 10]
-    assert_close(embedder.rank(ASKED, documents), expected)
+    assert_near(embedder.rank(ASKED, documents), expected)
 
 
 @pytest.mark.full(after=2)
@@ -98,9 +94,9 @@ def test_blocks_of_long_documents_end_before_the_model_s_limit(tmp_path: Path) -
     folder = write_listwise_reranker(tmp_path, max_length=6000)
     published = Published(folder)
     documents = [f"{number} copies of the work. " * (60 + 20 * number) for number in range(9)]
-    expected = published.scores(ASKED, documents)
+    expected = exactly(published.scores)(ASKED, documents)
     assert len(published.blocks) > 2
-    assert_close(load(folder).rank(ASKED, documents), expected)
+    assert_near(load(folder).rank(ASKED, documents), expected)
 
 
 def test_a_list_has_the_same_bytes_again(embedder: Embedder) -> None:

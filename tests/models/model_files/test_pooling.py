@@ -20,6 +20,7 @@ from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case, configure
 from tests.models.families.checkpoint import write as write_case
+from tests.models.families.exact import Expected, assert_near, exact_vectors
 from tests.models.model_files.chains import SENTENCES, WIDTH, write_layer_weights
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.model_files.options import configure as changed
@@ -47,12 +48,8 @@ def embed(folder: Path, **options: Any) -> Floats:
     return Embedder.load(folder, device="cpu", dtype="float32", **options).embed(TEXTS)
 
 
-def theirs(folder: Path) -> Any:
-    return SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=1)
-
-
-def close(found: Floats, expected: Floats) -> None:
-    np.testing.assert_allclose(found, expected, atol=1e-4 * abs(expected).max(), rtol=0)
+def theirs(folder: Path) -> Expected:
+    return exact_vectors(SentenceTransformer(str(folder), device="cpu"), TEXTS, batch_size=1)
 
 
 CAUSAL: list[tuple[str, dict[str, Any], str]] = [
@@ -67,7 +64,7 @@ def test_a_causal_model_gives_the_last_token_as_in_sentence_transformers(
     model_type: str, options: dict[str, Any], mode: str, tmp_path: Path
 ) -> None:
     folder = write(tmp_path, model_type, AutoModelForCausalLM.from_config, **options)
-    close(embed(folder), theirs(folder))
+    assert_near(embed(folder), theirs(folder))
     sentence = ModelDescription.read(folder).sentence
     assert (sentence.pooling, sentence.pooling_source) == ((mode,), "assumed")
 
@@ -76,18 +73,18 @@ def test_a_causal_class_whose_code_sees_both_sides_gives_the_mean(tmp_path: Path
     folder = write(tmp_path, "llama", AutoModelForCausalLM.from_config, is_causal=False)
     expected = theirs(folder)
     configure(folder, "is_causal", auto_map={"AutoModel": "modeling.ReasonIRModel"})
-    close(embed(folder), expected)
+    assert_near(embed(folder), expected)
 
 
 def test_a_causal_model_of_another_name_gives_the_mean(tmp_path: Path) -> None:
     folder = write(tmp_path, "gpt2", GPT2LMHeadModel)
-    close(embed(folder), theirs(folder))
+    assert_near(embed(folder), theirs(folder))
     assert ModelDescription.read(folder).sentence.pooling == ("mean",)
 
 
 def test_an_encoder_gives_the_mean(tiny_bert: Write) -> None:
     folder = tiny_bert()
-    close(embed(folder), theirs(folder))
+    assert_near(embed(folder), theirs(folder))
     sentence = ModelDescription.read(folder).sentence
     assert (sentence.pooling, sentence.pooling_source) == (("mean",), "assumed")
 
@@ -112,7 +109,7 @@ def test_a_masked_language_model_is_refused_until_its_pooling_is_named(tmp_path:
     folder = write(tmp_path, "bert", BertForMaskedLM)
     with pytest.raises(ModelError, match=r"BertForMaskedLM .*EMBEDWELL_POOLING=splade.*=mean"):
         ModelDescription.read(folder)
-    close(embed(folder, pooling="mean"), theirs(folder))
+    assert_near(embed(folder, pooling="mean"), theirs(folder))
 
 
 @pytest.mark.full(after=2)
@@ -133,7 +130,7 @@ def test_a_pooling_that_is_named_goes_before_that_of_the_files(mode: str, tiny_b
 def test_a_head_of_another_task_is_no_fault_where_modules_are_listed(tiny_bert: Write) -> None:
     files = {"modules.json": [TRANSFORMER, POOLING], "1_Pooling/config.json": CLS}
     folder = changed(tiny_bert(files), architectures=["BertForSequenceClassification"])
-    close(embed(folder), theirs(folder))
+    assert_near(embed(folder), theirs(folder))
 
 
 @pytest.mark.parametrize("after", [[], [NORMALIZE]], ids=["alone", "normalised"])
@@ -169,9 +166,9 @@ def edit(path: Path, **values: Any) -> None:
 def test_the_module_has_no_effect_unless_all_states_are_asked_for(folder: Path) -> None:
     changed(folder, output_hidden_states=False)
     assert ModelDescription.read(folder).sentence.layer_weights is None
-    expected = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
+    expected = exact_vectors(SentenceTransformer(str(folder), device="cpu"), SENTENCES)
     ours = Embedder.load(folder, device="cpu", dtype="float32").embed(SENTENCES)
-    np.testing.assert_allclose(ours, expected, atol=1e-5)
+    assert_near(ours, expected)
 
 
 def test_the_weights_decide_the_fingerprint(folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models.vectors import Floats
+from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.listwise_reranker import DOCUMENT, Published, write_listwise_reranker
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -39,14 +39,14 @@ def scores(results: list[dict[str, Any]], name: str = "relevance_score") -> list
     return [result[name] for result in ordered]
 
 
-def assert_close(found: list[float], expected: Floats) -> None:
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+def assert_close(found: list[float], expected: Expected) -> None:
+    assert_near(np.array(found), expected)
 
 
 def test_every_route_has_the_published_scores(server: HttpServer, published: Published) -> None:
-    expected = published.scores(QUERY, DOCUMENTS)
+    expected = exactly(published.scores)(QUERY, DOCUMENTS)
     ranked = server.post("/v1/rerank", BODY).json()["results"]
-    assert [each["index"] for each in ranked] == np.argsort(-expected).tolist()
+    assert [each["index"] for each in ranked] == np.argsort(-expected.values.numpy()).tolist()
     assert_close(scores(ranked), expected)
     tei = server.post("/rerank", {"query": QUERY, "texts": DOCUMENTS, "raw_scores": True}).json()
     assert_close(scores(tei, "score"), expected)
@@ -62,14 +62,14 @@ def test_every_route_has_the_published_scores(server: HttpServer, published: Pub
 def test_an_instruction_reaches_the_model(server: HttpServer, published: Published) -> None:
     told = "Find the opposite."
     response = server.post("/rerank", {**BODY, "instruction": told}).json()
-    assert_close(scores(response["results"]), published.scores(QUERY, DOCUMENTS, told))
+    assert_close(scores(response["results"]), exactly(published.scores)(QUERY, DOCUMENTS, told))
 
 
 @pytest.mark.full(after=2)
 def test_many_documents_are_read_in_blocks(server: HttpServer, published: Published) -> None:
     documents = [f"{number} copies of the work" for number in range(130)]
     response = server.post("/rerank", {"query": QUERY, "documents": documents}).json()
-    expected = published.scores(QUERY, documents)
+    expected = exactly(published.scores)(QUERY, documents)
     assert published.blocks == [125, 5]
     assert_close(scores(response["results"]), expected)
 
@@ -79,14 +79,16 @@ def test_the_documents_of_equal_queries_are_one_list(
 ) -> None:
     body = {"text_1": ["one", "two", "one"], "text_2": ["a work", "a copy", "the license"]}
     found = scores(server.post("/score", body).json()["data"], "score")
-    assert_close(found[::2], published.scores("one", ["a work", "the license"]))
-    assert_close(found[1:2], published.scores("two", ["a copy"]))
+    assert_close(found[::2], exactly(published.scores)("one", ["a work", "the license"]))
+    assert_close(found[1:2], exactly(published.scores)("two", ["a copy"]))
 
 
 def test_documents_are_cut_to_a_number_of_tokens(server: HttpServer, published: Published) -> None:
     body = {**BODY, "max_tokens_per_doc": 9, "details": True}
     response = server.post("/rerank", body)
-    assert_close(scores(response.json()["results"]), published.scores(QUERY, DOCUMENTS, None, 9))
+    assert_close(
+        scores(response.json()["results"]), exactly(published.scores)(QUERY, DOCUMENTS, None, 9)
+    )
     last = response.json()["inputs"][-1]
     assert last["tokens"] == 9 and last["truncated"] and response.headers["x-truncated"] == "1"
 
