@@ -14,6 +14,9 @@ from transformers import AutoModel, AutoTokenizer
 from embedwell_classic.convert.model import convert_folder
 from embedwell_models import Embedder
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs import SparseVector
+from embedwell_models.vectors import Floats
+from tests.models.families.exact import assert_near, each_exactly
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 
@@ -52,20 +55,36 @@ def reference(folder: Path, text: str) -> tuple[Any, dict[int, float], Any]:
     return states[0].numpy(), largest, multi.numpy()
 
 
+@each_exactly
+def exact_outputs(folder: Path, text: str) -> list[Any]:
+    """The outputs of `reference`, with the weights of all tokens of the vocabulary: (V,)."""
+    dense, largest, multi = reference(folder, text)
+    weights = torch.zeros(len(VOCABULARY))
+    for id, weight in largest.items():
+        weights[id] = weight
+    return [dense, weights, multi]
+
+
+def in_vocabulary(vector: SparseVector) -> Floats:
+    """The weights of all tokens of the vocabulary: (V,)."""
+    weights = np.zeros(len(VOCABULARY), dtype=np.float32)
+    weights[vector.indices] = vector.weights
+    return weights
+
+
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_all_outputs_of_one_pass_equal_the_formulas(folder: Path, isa: str) -> None:
     embedder = load(folder, isa=isa)
     assert embedder.output_names == (DENSE, SPARSE, MULTI)
     outputs = embedder.outputs(embedder.tokenize(TEXTS), [DENSE, SPARSE, MULTI])
     for text, text_outputs in zip(TEXTS, outputs, strict=True):
-        dense, sparse, multi = reference(folder, text)
+        dense, sparse, multi = exact_outputs(folder, text)
         assert text_outputs.dense is not None and text_outputs.sparse is not None
-        assert text_outputs.multi is not None and text_outputs.multi.shape == multi.shape
-        np.testing.assert_allclose(text_outputs.multi, multi, atol=1e-5)
-        np.testing.assert_allclose(text_outputs.dense, dense, atol=1e-5 * abs(dense).max())
-        assert text_outputs.sparse.indices.tolist() == sorted(sparse)
-        expected = [sparse[id] for id in sorted(sparse)]
-        np.testing.assert_allclose(text_outputs.sparse.weights, expected, rtol=1e-4)
+        assert text_outputs.multi is not None
+        assert_near(text_outputs.multi, multi)
+        assert_near(text_outputs.dense, dense)
+        assert text_outputs.sparse.indices.tolist() == sparse.values.nonzero().flatten().tolist()
+        assert_near(in_vocabulary(text_outputs.sparse), sparse)
 
 
 def test_a_dense_vector_has_the_same_bits_with_and_without_the_sparse_one(folder: Path) -> None:
