@@ -32,3 +32,8 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
 
 def test_the_readme_is_an_introduction() -> None:
     assert len(README.read_text(encoding="utf-8").split()) <= 800
+
+
+def test_the_pages_for_users_are_read_in_a_day() -> None:
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES)
+    assert words <= 38_000, f"{words} words: say less, or say it once"

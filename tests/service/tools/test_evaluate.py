@@ -297,21 +297,24 @@ def test_a_task_that_mteb_cannot_run_is_named(tmp_path: Path, name: str, problem
 @pytest.mark.full
 def test_the_examples_of_the_documentation_run(tmp_path: Path, server: Server) -> None:
     docs = Path(__file__).parents[3] / "docs" / "evaluate.md"
-    _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
+    page = docs.read_text(encoding="utf-8")
+    _, *blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     script = "".join(blocks).replace("\\\n", "").replace("http://localhost:8080", server.url)
     if not library.best_isa("int8", library.features(MAX_ISA)):
         script = script.replace("float32,int8 ", "float32 ")
     write_sts_benchmark(tmp_path)
-    files = re.findall(r"^cat > (\S+) <<'END'\n(.*?)^END$", script, re.DOTALL | re.MULTILINE)
     commands = re.findall(r"^embedwell evaluate (\w+) (.*)$", script, re.MULTILINE)
+    files = re.sub(r"^embedwell .*$", "", script, flags=re.MULTILINE)
+    subprocess.run(["bash", "-e", "-c", files], cwd=tmp_path, check=True)
     with chdir(tmp_path):
-        for name, text in files:
-            Path(name).write_text(text)
         for command, arguments in commands:
             if command == "mteb":
                 done = run_mteb(tmp_path, *arguments.split())
                 assert done.returncode == 0, done.stderr
             else:
                 run(command, *arguments.split())
+        retrieval = run("tasks", "--retrieval", "manual", *FLOAT32)
+    [printed] = re.findall(r"^task +precision.*\nretrieval manual .*$", page, re.MULTILINE)
+    assert printed in retrieval
     assert {command for command, _ in commands} == {"parity", "tasks", "mteb"}
     assert (tmp_path / "costs.svg").stat().st_size > 1000
