@@ -33,32 +33,48 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32", **options)
 
 
-def reference(folder: Path, text: str) -> tuple[Any, dict[int, float], Any]:
-    """The dense vector, the largest relu(w x + b) of each token, and unit vectors W x + b.
+class Published:
+    """The formulas of BGE-M3 (arXiv 2402.03216), on the encoder of transformers."""
 
-    The vectors are those of all tokens but the first (arXiv 2402.03216).
-    """
-    auto: Any = AutoModel
-    model, tokenizer = auto.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    ids = tokenizer([text], return_tensors="pt", truncation=True, return_token_type_ids=False)
-    linear, layer = (
-        load_file(folder / f"{name}_linear.safetensors") for name in ("sparse", "colbert")
-    )
-    with torch.inference_mode():
-        (states,) = model(**ids).last_hidden_state
-        weights = torch.relu(states @ linear["weight"].T + linear["bias"]).flatten()
-        multi = F.normalize(states[1:] @ layer["weight"].T + layer["bias"], dim=-1)
-    largest: dict[int, float] = {}
-    for id, weight in zip(ids["input_ids"][0].tolist(), weights.tolist(), strict=True):
-        if id not in IGNORED and weight > largest.get(id, 0.0):
-            largest[id] = weight
-    return states[0].numpy(), largest, multi.numpy()
+    def __init__(self, folder: Path) -> None:
+        auto: Any = AutoModel
+        self.model, self.tokenizer = (
+            auto.from_pretrained(folder),
+            AutoTokenizer.from_pretrained(folder),
+        )
+        self.linear, self.layer = (
+            load_file(folder / f"{name}_linear.safetensors") for name in ("sparse", "colbert")
+        )
+
+    def outputs(self, text: str) -> tuple[Any, dict[int, float], Any]:
+        """The dense vector, the largest relu(w x + b) of each token, and unit vectors W x + b.
+
+        The vectors are those of all tokens but the first.
+        """
+        ids = self.tokenizer(
+            [text], return_tensors="pt", truncation=True, return_token_type_ids=False
+        )
+        linear, layer = self.linear, self.layer
+        with torch.inference_mode():
+            (states,) = self.model(**ids).last_hidden_state
+            weights = torch.relu(states @ linear["weight"].T + linear["bias"]).flatten()
+            multi = F.normalize(states[1:] @ layer["weight"].T + layer["bias"], dim=-1)
+        largest: dict[int, float] = {}
+        for id, weight in zip(ids["input_ids"][0].tolist(), weights.tolist(), strict=True):
+            if id not in IGNORED and weight > largest.get(id, 0.0):
+                largest[id] = weight
+        return states[0].numpy(), largest, multi.numpy()
+
+
+def reference(folder: Path, text: str) -> tuple[Any, dict[int, float], Any]:
+    """The outputs of a folder, in float32."""
+    return Published(folder).outputs(text)
 
 
 @each_exactly
-def exact_outputs(folder: Path, text: str) -> list[Any]:
-    """The outputs of `reference`, with the weights of all tokens of the vocabulary: (V,)."""
-    dense, largest, multi = reference(folder, text)
+def exact_outputs(published: Published, text: str) -> list[Any]:
+    """The outputs, with the weights of all tokens of the vocabulary: (V,)."""
+    dense, largest, multi = published.outputs(text)
     weights = torch.zeros(len(VOCABULARY))
     for id, weight in largest.items():
         weights[id] = weight
@@ -77,8 +93,9 @@ def test_all_outputs_of_one_pass_equal_the_formulas(folder: Path, isa: str) -> N
     embedder = load(folder, isa=isa)
     assert embedder.output_names == (DENSE, SPARSE, MULTI)
     outputs = embedder.outputs(embedder.tokenize(TEXTS), [DENSE, SPARSE, MULTI])
+    published = Published(folder)
     for text, text_outputs in zip(TEXTS, outputs, strict=True):
-        dense, sparse, multi = exact_outputs(folder, text)
+        dense, sparse, multi = exact_outputs(published, text)
         assert text_outputs.dense is not None and text_outputs.sparse is not None
         assert text_outputs.multi is not None
         assert_near(text_outputs.multi, multi)
