@@ -109,6 +109,35 @@ def test_every_api_takes_several_parts(server: HttpServer, expected: Floats) -> 
     assert usage["total_tokens"] == usage["text_tokens"] + images
 
 
+ASKED = {"role": "system", "content": [{"type": "text", "text": "Find it."}]}
+REPLY = {"role": "assistant", "content": [{"type": "text", "text": ""}]}
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling"])
+def test_a_conversation_has_an_instruction_and_the_start_of_a_reply(
+    server: HttpServer, embedder: Embedder, path: str
+) -> None:
+    [expected] = embedder.embed_contents([CONTENTS[2]], prompt="Find it.")
+    user = {"role": "user", **content(CONTENTS[2])}
+    body = {"model": "qwen", "messages": [ASKED, user, REPLY]}
+    if path == "/pooling":
+        body["task"], key = "embed", "data"
+    else:
+        key = "embedding"
+    for options in ({"continue_final_message": True}, {"add_generation_prompt": True}, {}):
+        response = server.post(path, {**body, **options, "add_special_tokens": True})
+        np.testing.assert_allclose(response.json()["data"][0][key], expected, atol=1e-6)
+
+    def refusal(**changed: Any) -> str:
+        return str(error(server.post(path, {**body, **changed}), 400)["message"])
+
+    both = dict.fromkeys(("continue_final_message", "add_generation_prompt"), True)
+    assert refusal(**both).startswith("Cannot set both `continue_final_message` and")
+    for messages in ([user, ASKED], [user, REPLY, user], [user, {**REPLY, **content([TEXT])}], []):
+        assert "'qwen' reads one message of the user, with" in refusal(messages=messages)
+    assert "it; send these alone" in refusal(messages=[{**ASKED, **content([WIDE])}, user])
+
+
 def test_details_count_tokens_of_texts_and_images(server: HttpServer, embedder: Embedder) -> None:
     body = {"inputs": [TEXT, content(CONTENTS[2])], "details": True}
     (text, both) = server.post("/embed", body).json()["inputs"]

@@ -97,6 +97,11 @@ class ServedModel:
         return (self.task, *self.description.outputs)
 
     @property
+    def reads_messages(self) -> bool:
+        """Whether the model reads texts as messages in a chat template."""
+        return self.description.sentence.text_format is not None
+
+    @property
     def should_be_loaded(self) -> bool:
         """Whether the model should be loaded: settings keep it, and no operator unloaded it."""
         unloaded = self.engine.state.engine is EngineState.UNLOADED

@@ -30,7 +30,7 @@ from embedwell.routes.common.scores import (
     logits_to_scores,
     ranking,
 )
-from embedwell.routes.openai_inputs import Message, input_of_messages
+from embedwell.routes.openai_inputs import Message, conversation
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 
@@ -146,7 +146,7 @@ class ClassifyRequest(VLLMFields):
             return input_list(self.input)
         if self.input is not None:
             raise BadRequest("give either input or messages, not both", param="messages")
-        text = input_of_messages(self.messages, model)
+        text = conversation(self.messages, model).input
         if not isinstance(text, str):
             raise BadRequest("this model classifies texts only; send no images", param="messages")
         return [text]

@@ -33,10 +33,11 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService, Outputs
 from embedwell.routes.embed_sparse import SparseArrays
 from embedwell.routes.openai_inputs import (
+    Conversation,
     Message,
     Modality,
     OpenAIInputs,
-    input_of_messages,
+    conversation,
     with_modality,
 )
 from embedwell.routes.tokens import TokenVectorService
@@ -76,7 +77,10 @@ class EmbeddingsRequest(BinaryFields):
     """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
 
     - `input`: a text, its token ids, an object with a text or an image, or a list of these.
-    - `messages`: vLLM's, in place of `input`: one message with one text or one image.
+    - `messages`: vLLM's, in place of `input`: one message with one text or one image, or a
+      conversation for a model that reads its texts in a chat template.
+    - `add_generation_prompt`, `continue_final_message`: vLLM's, for such a model: the start of the
+      reply is part of its format with each of them, and without.
     - `user`: OpenAI's id of an end user; ignored.
     - `input_type`: the role of the texts, whose prompt is used; `passage` is NVIDIA's name of
       `document`. Default: no role, and the model's default prompt.
@@ -123,6 +127,8 @@ class EmbeddingsRequest(BinaryFields):
 
     input: OpenAIInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     model: str | None = None
     dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
     input_type: InputType | None = None
@@ -146,13 +152,16 @@ class EmbeddingsRequest(BinaryFields):
     metadata: dict[str, Any] | None = None
     outputs: OutputNames | None = None
 
-    def to_embed_request(self, model_role: Role | None, model: str) -> EmbedRequest:
+    def to_embed_request(
+        self, model_role: Role | None, model: str, reads_messages: bool = False
+    ) -> EmbedRequest:
         """Convert to a request of /embed; raises BadRequest for contradictory fields.
 
         model_role: the role that a suffix of the model's name selects. model: the model's name,
-        for errors.
+        for errors. reads_messages: whether it reads texts in a chat template.
         """
-        inputs = self._inputs(model)
+        content = self._content(model, reads_messages)
+        inputs: Any = content.input
         dtype, encoding_format = self._output_format()
         if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
             return EmbedRequest(inputs=inputs, encoding_format=encoding_format)
@@ -160,6 +169,7 @@ class EmbeddingsRequest(BinaryFields):
         return EmbedRequest(
             inputs=inputs if self.modality is None else with_modality(inputs, self.modality),
             **self._overflow(),
+            prompt=content.instruction,
             input_type=self._role(model_role),
             task=self.task,
             dimensions=self._only_value("dimensions", "output_dimension") or None,
@@ -175,14 +185,30 @@ class EmbeddingsRequest(BinaryFields):
         """The requested maximum of tokens per input; None for the model's."""
         return None if self.truncate_prompt_tokens == -1 else self.truncate_prompt_tokens
 
-    def _inputs(self, model: str) -> Any:
+    def _content(self, model: str, reads_messages: bool) -> Conversation:
         if self.messages is not None:
             if self.input is not None:
                 raise BadRequest("give either input or messages, not both", param="messages")
-            return input_of_messages(self.messages, model)
+            self._check_template(reads_messages)
+            return conversation(self.messages, model, reads_messages)
         if self.input is None:
             raise BadRequest("input: Field required", param="input")
-        return self.input  # validation has replaced objects by texts or images
+        inputs: Any = self.input  # validation has replaced objects by texts or images
+        return Conversation(inputs)
+
+    def _check_template(self, reads_messages: bool) -> None:
+        if self.add_generation_prompt and self.continue_final_message:
+            raise BadRequest(
+                "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
+                param="add_generation_prompt",
+            )
+        for field in ("add_generation_prompt", "continue_final_message"):
+            if getattr(self, field) and not reads_messages:
+                raise BadRequest(
+                    f"{field} is for a model that reads texts in a chat template; leave it out",
+                    code="not_offered",
+                    param=field,
+                )
 
     def _check_supported(self) -> None:
         if self.return_multivector:
@@ -337,7 +363,10 @@ async def create_embeddings(
 ) -> OpenAIResponse | BinaryResponse:
     """Respond to a request of OpenAI's embeddings API; raises ServiceError."""
     service, role = models.choose_with_role(body.model or None, body.task)
-    embedding, request = service.dense, body.to_embed_request(role, service.model.name)
+    embedding, request = (
+        service.dense,
+        body.to_embed_request(role, service.model.name, service.model.reads_messages),
+    )
     if request.outputs is not None:
         outputs = await service.outputs(context, request, request.outputs)
         return _response(_by_input(outputs), service.model.name, context)

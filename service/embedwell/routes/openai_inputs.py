@@ -1,6 +1,7 @@
 """Inputs of /v1/embeddings: texts, token ids, objects with a text or an image, and messages."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Tag
@@ -67,31 +68,65 @@ TextsOrObjects = Annotated[
 class Message(Body):
     """A message of a chat, with texts and images.
 
-    - `role`: always `user`.
+    - `role`: `user`. A model that reads its texts in a chat template also takes `system` before it,
+      for the instruction, and an empty message of the `assistant` after it.
     - `content`: a text, or a list of texts and images.
     """
 
-    role: Literal["user"]
+    role: Literal["system", "user", "assistant"]
     content: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[Content, Tag("<parts>")],
         by_type({str: "<text>"}, "<parts>"),
     ]
 
 
-def input_of_messages(messages: Sequence[Message], model: str) -> Input:
-    """Return the content of the only message; raises BadRequest for several, or none.
+@dataclass(frozen=True)
+class Conversation:
+    """Content of a user's message, and the instruction before it; None without a message of it."""
 
-    model: its name, for the errors.
+    input: Input
+    instruction: str | None = None
+
+
+def conversation(
+    messages: Sequence[Message], model: str, reads_messages: bool = False
+) -> Conversation:
+    """Return the content of the messages; raises BadRequest for others than a model reads.
+
+    model: its name, for the errors. reads_messages: whether it reads texts in a chat template.
     """
-    if len(messages) != 1:
-        raise BadRequest(
-            f"messages has {len(messages)} entries, but the model {model!r} reads no "
-            "conversations; send one message, or several texts and images as input",
-            code="not_offered",
-            param="messages",
+    roles = [message.role for message in messages]
+    if reads_messages and roles[-1:] == ["assistant"] and not _text(messages[-1]):
+        roles.pop()  # the start of the reply, which is part of the model's format
+    if roles == ["user"]:
+        return Conversation(_input(messages[0]))
+    if reads_messages and roles == ["system", "user"]:
+        instruction = _text(messages[0])
+        if instruction is not None:
+            return Conversation(_input(messages[1]), instruction)
+    read = "no conversations; send one message of the user, or several texts and images as input"
+    if reads_messages:
+        read = (
+            "one message of the user, with a text of the system before it and an empty message of "
+            "the assistant after it; send these alone"
         )
-    content = messages[0].content
+    stated = ", ".join(message.role for message in messages)
+    raise BadRequest(
+        f"messages has the roles [{stated}], but the model {model!r} reads {read}",
+        code="not_offered",
+        param="messages",
+    )
+
+
+def _input(message: Message) -> Input:
+    content = message.content
     return content if isinstance(content, str) else input_of_parts(content)
+
+
+def _text(message: Message) -> str | None:
+    # None for a message with images.
+    content = _input(message)
+    return content if isinstance(content, str) else None
 
 
 ModalityName = Literal["text", "image"]

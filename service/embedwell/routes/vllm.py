@@ -45,6 +45,8 @@ _TASKS: dict[str, tuple[PoolingTask, ...]] = {
 }
 """The tasks of a model, by its own task; the first is the default."""
 
+_OF_MESSAGES = ("add_generation_prompt", "continue_final_message")
+
 
 class PoolingRequest(BinaryFields):
     """Request body of /pooling.
@@ -52,7 +54,10 @@ class PoolingRequest(BinaryFields):
     - `task`: `embed` for a vector for each text, `token_embed` for one for each token, or
       `classify` for a score for each label. Default: `token_embed`, or `classify` for a model that
       classifies or reranks.
-    - `messages`: in place of `input`: one message with one text.
+    - `messages`: in place of `input`: one message with one text, or a conversation for a model that
+      reads its texts in a chat template.
+    - `add_generation_prompt`, `continue_final_message`: for such a model: the start of the reply is
+      part of its format with each of them, and without.
     - `normalize`: whether each vector is scaled to length 1. Default: true.
     - `use_activation`: whether scores are probabilities; false for logits, and for vectors of their
       own length. Default: true.
@@ -68,6 +73,8 @@ class PoolingRequest(BinaryFields):
 
     input: TextInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     model: str | None = None
     task: PoolingTask | None = None
     dimensions: PositiveInt | None = None
@@ -176,9 +183,10 @@ class PoolingService:
         if task == "classify":
             return await self._classify(context, body)
         fields = EmbeddingsRequest.model_validate(
-            body.fields("dimensions", "normalize", "use_activation")
+            body.fields("dimensions", "normalize", "use_activation", *_OF_MESSAGES)
         )
-        request, service = fields.to_embed_request(None, self.model.name), EmbedService(self.model)
+        name, service = self.model.name, EmbedService(self.model)
+        request = fields.to_embed_request(None, name, self.model.reads_messages)
         max_length = self.model.reader.limited_length(fields.max_length, "truncate_prompt_tokens")
         if task == "embed":
             _, vectors = await service.dense.vectors(context, request, max_length=max_length)

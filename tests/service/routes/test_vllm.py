@@ -86,6 +86,16 @@ def test_messages_are_embedded_and_classified_as_their_text(
     assert by_message == pooled(server, input=TEXTS[0], task="embed")
     data = classifier.post("/classify", {"messages": messages}).json()["data"]
     assert data == classifier.post("/classify", {"input": TEXTS[0]}).json()["data"]
+    reply = {"role": "assistant", "content": ""}
+    asked = {"role": "system", "content": "Find it."}
+    for others in ([*messages, reply], [asked, *messages], [reply], []):
+        body: dict[str, Any] = {"messages": others}
+        for response in (server.post("/pooling", body), classifier.post("/classify", body)):
+            assert "reads no conversations" in error(response, 400)["message"]
+    for field in ("add_generation_prompt", "continue_final_message"):
+        body = {"messages": messages, field: True}
+        assert error(server.post("/pooling", body), 400)["param"] == field
+        pooled(server, **body | {field: False}, task="embed")
     for body in ({}, {"input": "x", "messages": messages}):
         assert error(classifier.post("/classify", body), 400)["param"] in ("input", "messages")
 
