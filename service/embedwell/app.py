@@ -24,7 +24,7 @@ from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.metrics import Metrics, build_metrics
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
-from embedwell.routes.common.router import ComputingRoute, DirectRoute, direct_routes, upload_paths
+from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by_path
 from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
@@ -58,25 +58,22 @@ def create_app(
     spans = _spans(context)
     first = [each.run for each in (spans, _metrics_export(context, models, metrics)) if each]
     app = fastapi_app(routers, [*first, *background])
-    paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
-    metrics.track(paths)
-    direct = direct_routes(app)
+    metrics.track(dict.fromkeys(r.path for r in app.routes if isinstance(r, Route)))
     # A cached vector takes no time of the engine, however long its queue is.
     admissions = [] if settings.vector_cache_bytes else [model.admission for model in models]
     return Middleware(
         app,
-        direct,
+        direct_routes(app),
+        traits_by_path(app.routes),
         root_path=settings.root_path,
-        paths=paths,
         limits=limits,
-        uploads={path: _upload_limits(settings) for path in upload_paths(app.routes)},
+        upload_limits=_upload_limits(settings),
         keys=ApiKeys([*settings.keys, *settings.admin_keys]) if settings.keys else None,
         metrics=metrics,
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
         models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
-        computing=[path for path, route in direct.items() if isinstance(route, ComputingRoute)],
         check_load=partial(check_unread, admissions),
         on_end=spans.record if spans else None,
     )

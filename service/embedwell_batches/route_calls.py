@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell.routes.common.router import DirectRoute
 from embedwell_batches.folder import REQUEST_PREFIX, new_id
 from embedwell_batches.json_lines import RequestLine
 from embedwell_models.encoder.device import return_free_memory
@@ -40,7 +40,7 @@ class RouteResponse:
 class RouteCalls:
     """Calls routes with a body, without any other part of an HTTP request."""
 
-    def __init__(self, routes: Mapping[str, Route], budget: MemoryBudget) -> None:
+    def __init__(self, routes: Mapping[str, DirectRoute], budget: MemoryBudget) -> None:
         """routes: routes by path.
 
         budget: memory for large requests, shared with clients.
@@ -57,7 +57,10 @@ class RouteCalls:
 
         Raises ServiceError if the server rejects the request temporarily.
         """
-        context = RequestContext(new_id(REQUEST_PREFIX), path, memory=memory)
+        error_format = self._routes[path].traits.error_format
+        context = RequestContext(
+            new_id(REQUEST_PREFIX), path, error_format=error_format, memory=memory
+        )
         try:
             memory.grow(_BODY_COPIES * len(body))
             return RouteResponse(context.id, 200, await self._call(context, body))
@@ -67,7 +70,7 @@ class RouteCalls:
                 log.error("request %s of a batch failed", context.id, exc_info=error)
         if failure.status in TEMPORARY:
             raise failure
-        response = respond(failure, context.id, path)
+        response = respond(failure, context.id, error_format)
         return RouteResponse(context.id, failure.status, bytes(response.body))
 
     async def _call(self, context: RequestContext, body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import uvicorn_config
+from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.metrics import Metrics
 from embedwell.settings.settings import Settings
@@ -109,6 +110,7 @@ async def serve(
     middleware = Middleware(
         app,
         {},
+        TraitsByPath([("/live", RouteTraits(is_health_check=True))]),
         root_path="",
         limits=limits,
         keys=None,

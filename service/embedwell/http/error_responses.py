@@ -1,7 +1,8 @@
-"""Errors as clients receive them: from the exception to JSON in the format of the path."""
+"""Errors as clients receive them: from the exception to JSON in the format of an API."""
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, NotRequired, get_args
 
@@ -242,20 +243,6 @@ class CohereError(TypedDict):
     index: NonNegativeInt | None
 
 
-def respond(
-    error: ServiceError, request_id: str, path: str = "", is_voyage: bool = False
-) -> Response:
-    """Build the response of an error.
-
-    path: path of the request without a gateway's prefix; "" if unknown.
-    is_voyage: whether only Voyage's clients send such a request.
-    """
-    content: FaultWithRequestId = {**describe(error), "request_id": request_id}
-    format_error = _format(path, is_voyage)
-    body = orjson.dumps(format_error(error, content))
-    return Response(body, error.status, error.headers, media_type="application/json")
-
-
 def describe(error: ServiceError) -> Fault:
     """Describe the error of a request, or of one of its inputs, as JSON."""
     return {
@@ -268,7 +255,7 @@ def describe(error: ServiceError) -> Fault:
 
 
 def _native(error: ServiceError, content: FaultWithRequestId) -> Error:
-    """Format for all other paths, and clients of TEI and Ollama: the message as a string."""
+    """This server's own format, which clients of TEI and Ollama read: the message as a string."""
     return {
         "error": content["message"],
         "error_type": _error_type(error),
@@ -280,7 +267,7 @@ def _native(error: ServiceError, content: FaultWithRequestId) -> Error:
 
 
 def _ollama(error: ServiceError, content: FaultWithRequestId) -> Error:
-    """Like the format for all other paths, with the only field that Ollama reads of a 401."""
+    """Like this server's own format, with the only field that Ollama reads of a 401."""
     body = _native(error, content)
     return {**body, "status": body["error"]} if error.status == Unauthorized.status else body
 
@@ -325,19 +312,46 @@ def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
     }
 
 
-_OPENAI_PATHS = {"/embeddings", "/models"}
+AnyError = Error | OpenAIError | VoyageError | CohereError
+"""An error in the format of an API."""
 
 
-def _format(
-    path: str, is_voyage: bool
-) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | VoyageError | CohereError]:
-    if path == "/v1/embed" or path.startswith("/v2/"):
-        return _cohere
-    if path == "/pooling":
-        return _vllm
-    if path.startswith(("/v1/", "/openai/")) or path in _OPENAI_PATHS:
-        return _voyage if is_voyage else _openai
-    return _ollama if path.startswith("/api/") else _native
+@dataclass(frozen=True)
+class ErrorFormat:
+    """Format of the errors of an API.
+
+    schema: its type in the OpenAPI document. build: builds an error in the format.
+    for_voyage: builds an error for a request that only Voyage's clients send, if that differs.
+    """
+
+    schema: Any
+    build: Callable[[ServiceError, FaultWithRequestId], AnyError]
+    for_voyage: Callable[[ServiceError, FaultWithRequestId], AnyError] | None = None
+
+
+NATIVE = ErrorFormat(Error, _native)
+OLLAMA = ErrorFormat(Error, _ollama)
+OPENAI = ErrorFormat(OpenAIError, _openai, _voyage)
+VOYAGE = ErrorFormat(VoyageError, _openai, _voyage)
+"""OpenAI's format at the paths of Voyage's API."""
+VLLM = ErrorFormat(OpenAIError, _vllm)
+COHERE = ErrorFormat(CohereError, _cohere)
+
+
+def respond(
+    error: ServiceError,
+    request_id: str,
+    error_format: ErrorFormat = NATIVE,
+    is_voyage: bool = False,
+) -> Response:
+    """Build the response of an error.
+
+    is_voyage: whether only Voyage's clients send such a request.
+    """
+    content: FaultWithRequestId = {**describe(error), "request_id": request_id}
+    for_voyage = error_format.for_voyage if is_voyage else None
+    body = orjson.dumps((for_voyage or error_format.build)(error, content))
+    return Response(body, error.status, error.headers, media_type="application/json")
 
 
 def _type(status: int) -> OpenAIErrorType:

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Protocol
 
 from starlette.responses import Response
@@ -35,6 +34,7 @@ from embedwell.http.headers import (
 from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
 from embedwell.http.request_context import ModelPaths, RequestContext
+from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
@@ -44,12 +44,7 @@ _SLASHES = re.compile("//+")
 
 log = logging.getLogger(__name__)
 
-HEALTH_CHECKS = frozenset(
-    {"/", "/ping", "/live", "/ready", "/health", "/.well-known/live", "/.well-known/ready"}
-)
-"""Paths that say whether the server works."""
-_WITHOUT_KEY = HEALTH_CHECKS | {"/metrics", "/docs", "/openapi.json"}
-_PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
+_READING = frozenset({"GET", "HEAD"})  # methods that may need no key
 
 
 class RequestCounter(Protocol):
@@ -66,41 +61,38 @@ class Middleware:
         self,
         app: ASGIApp,
         direct_routes: Mapping[str, Route],
+        traits: TraitsByPath,
         *,
         root_path: str,
-        paths: Collection[str] = (),
         limits: HttpLimits,
-        uploads: Mapping[str, HttpLimits] = MappingProxyType({}),
+        upload_limits: HttpLimits | None = None,
         keys: ApiKeys | None,
         metrics: RequestCounter,
         browsers: BrowserChecks,
         models: ModelPaths | None = None,
-        computing: Collection[str] = (),
         check_load: Callable[[int], None] | None = None,
         on_end: Callable[[Scope, int], None] | None = None,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
 
+        traits: the traits of all routes of `app`.
         root_path: the prefix that a gateway strips.
-        paths: all paths of `app`.
-        uploads: size limits of the paths that stream a body other than JSON instead of keeping it
-            in memory.
+        upload_limits: limits of routes that stream a body to the disk.
         keys: None for a server without a key.
         models: the models that a path may begin with.
-        computing: paths whose requests always wait for an engine.
-        check_load: raises Overloaded if such a request would wait too long, by the bytes of its
-            body, which has not been read.
+        check_load: raises Overloaded if a request that computes would wait too long, by the bytes
+            of its body, which has not been read.
         on_end: called after each request with its scope, and the status of its response.
         """
         self._app, self._root_path = app, root_path
-        self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
-        self.limits, self._uploads = limits, uploads
+        self._direct_routes, self.traits = direct_routes, traits
+        self.limits, self._upload_limits = limits, upload_limits or limits
         self._keys, self._metrics = keys, metrics
         self._browsers = None if browsers.allow_all else browsers
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
         self._models, self._on_end = models or ModelPaths({}), on_end
-        self._computing, self._check_load = frozenset(computing), check_load
+        self._check_load = check_load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -123,12 +115,13 @@ class Middleware:
             path = self._without_extra_slashes(path)
             scope["path"], route = self._root_path + path, self._direct_routes.get(path)
         scope["route"] = route
-        limits = self._uploads.get(path, self.limits)
-        context = _new_context(scope, headers, path, limits)
+        traits = self.traits[path]
+        limits = self._upload_limits if traits.uploads else self.limits
+        context = _new_context(scope, headers, path, traits, limits)
         request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
-            app = self._checked_app(scope, headers, path, limits.size)
+            app = self._checked_app(scope, headers, traits, limits.size)
             await app(scope, _decompressed(request_body, headers, limits, context), sender)
         except (Exception, asyncio.CancelledError) as error:
             await sender.fail(error)
@@ -149,13 +142,13 @@ class Middleware:
 
     def _route_path(self, path: str) -> str:
         """Return the path without the prefix, which clients that bypass the gateway also send."""
-        if path in self._paths or not path.startswith(f"{self._root_path}/"):
+        if path in self.traits or not path.startswith(f"{self._root_path}/"):
             return path
         return path.removeprefix(self._root_path)
 
     def _without_extra_slashes(self, path: str) -> str:
         """Return the path as clients mean it whose base address ends with a slash."""
-        return path if path in self._paths else _SLASHES.sub("/", path).rstrip("/") or "/"
+        return path if path in self.traits else _SLASHES.sub("/", path).rstrip("/") or "/"
 
     def _release(self, memory: Reservation) -> None:
         large = memory.size > _LARGE
@@ -163,13 +156,19 @@ class Middleware:
         if large:
             self._free_memory.return_soon()
 
-    def _checked_app(self, scope: Scope, headers: Headers, path: str, max_size: int) -> ASGIApp:
+    def is_health_check(self, path: str) -> bool:
+        """Return whether a path, without a gateway's prefix, says whether the server works."""
+        return self.traits[path].is_health_check
+
+    def _checked_app(
+        self, scope: Scope, headers: Headers, traits: RouteTraits, max_size: int
+    ) -> ASGIApp:
         """Return the application that responds to a request; raises ServiceError."""
         route, posted = scope["route"], scope["method"] == "POST"
         check_single_host(scope["headers"], headers, scope["http_version"])
         if self._browsers is not None:
             self._browsers.check(headers)
-        if self._keys is not None and ((posted and route is not None) or not _is_open(path)):
+        if self._keys is not None and not (traits.without_key and scope["method"] in _READING):
             self._keys.check(headers)
         if b"transfer-encoding" in headers:
             check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
@@ -177,11 +176,11 @@ class Middleware:
         size = int(length) if length.isdigit() else 0
         if size > max_size:
             raise body_too_large_error(max_size)
-        if not posted or path in self._uploads:
+        if not posted or traits.uploads:
             return self._app
         check_content_type(headers.get(b"content-type", JSON))
         is_plain = size and b"content-encoding" not in headers
-        if self._check_load is not None and is_plain and path in self._computing:
+        if self._check_load is not None and is_plain and traits.computes:
             self._check_load(size)
         return self._app if route is None else route.app
 
@@ -226,7 +225,7 @@ class _ResponseSender:
             self._failures.write(self._context.id, self._context.path, status, failure.message)
         if self.status is None:
             response = respond(
-                failure, self._context.id, self._context.path, self._context.is_voyage
+                failure, self._context.id, self._context.error_format, self._context.is_voyage
             )
             head = {"status": response.status_code, "headers": response.raw_headers}
             await self({"type": "http.response.start", **head})
@@ -235,12 +234,15 @@ class _ResponseSender:
             raise error  # the server stops; uvicorn closes the connection
 
 
-def _new_context(scope: Scope, headers: Headers, path: str, limits: HttpLimits) -> RequestContext:
+def _new_context(
+    scope: Scope, headers: Headers, path: str, traits: RouteTraits, limits: HttpLimits
+) -> RequestContext:
     context = RequestContext(
         request_id_of(headers),
         path,
         asyncio.current_task(),
         headers.get(b"accept", b""),
+        error_format=traits.error_format,
         is_voyage=headers.get(b"user-agent", b"").startswith(_VOYAGE_AGENT),
         memory=Reservation(limits.budget),
     )
@@ -258,11 +260,6 @@ def _decompressed(
     if encoding is None or encoding.strip().lower() == b"identity":
         return body
     return DecompressingReceive(body, encoding, limits.size, context.memory)
-
-
-def _is_open(path: str) -> bool:
-    """Return whether a path needs no key."""
-    return path in _WITHOUT_KEY or path == _PLAYGROUND or path.startswith(f"{_PLAYGROUND}/")
 
 
 def _service_error(error: BaseException, context: RequestContext) -> ServiceError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedwell.errors import ClientDisconnected, ServiceError
+from embedwell.http.error_responses import NATIVE, ErrorFormat
 from embedwell.limits.memory_budget import Reservation
 
 MODEL_PREFIX = "/m/"
@@ -26,9 +27,9 @@ class RequestContext:
     Each field has one writer:
 
     - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
-      (the client's media types), is_voyage (whether the client is Voyage's) and memory (its
-      reservation); from the connection started (when the head arrived) and has_hung_up (whether the
-      client has closed the connection);
+      (the client's media types), error_format (that of its path), is_voyage (whether the client is
+      Voyage's) and memory (its reservation); from the connection started (when the head arrived)
+      and has_hung_up (whether the client has closed the connection);
     - the router: body_bytes, and is_voyage if only Voyage's clients send such a body;
     - `abort`: fault, the client's error for which the task was cancelled;
     - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
@@ -41,6 +42,7 @@ class RequestContext:
     path: str = ""
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
+    error_format: ErrorFormat = NATIVE
     body_bytes: int = 0
     is_voyage: bool = False
     fault: ServiceError | None = None

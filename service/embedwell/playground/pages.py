@@ -9,6 +9,7 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from embedwell.http.route_traits import RouteTraits
 from embedwell.routes.common.router import DirectRoute
 from embedwell.routes.common.server_state import ServerState
 
@@ -27,7 +28,13 @@ _HEADERS = {
 }
 
 
-class _BrowserRoute(DirectRoute):
+class _PageRoute(DirectRoute):
+    """A route that needs no key; the requests that its page sends do."""
+
+    traits = RouteTraits(without_key=True)
+
+
+class _BrowserRoute(_PageRoute):
     """A route for clients that accept HTML; other clients get the next route of the path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -42,7 +49,7 @@ def router(server: ServerState) -> APIRouter:
 
     The files are read at each request.
     """
-    routes = APIRouter(route_class=DirectRoute)
+    routes = APIRouter(route_class=_PageRoute)
     if not server.settings.playground:
         return routes
     files = StaticFiles(directory=_FOLDER)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Request, Response
 from pydantic import BeforeValidator
 
+from embedwell.http.error_responses import OPENAI
 from embedwell.routes.common.response_body import BinaryResponse, fastapi_response
 from embedwell.routes.common.router import (
     RequestDep,
@@ -32,7 +33,8 @@ class AzureRequest(EmbeddingsRequest):
 
 def router(server: ServerState) -> APIRouter:
     """Create the undocumented routes below /openai; the query `api-version` is ignored."""
-    models, routes = server.choice(EmbedService, DENSE, MULTI), api_router("OpenAI")
+    models = server.choice(EmbedService, DENSE, MULTI)
+    routes = api_router("OpenAI", error_format=OPENAI, base_path="/openai/")
 
     @routes.post("/openai/v1/embeddings", include_in_schema=False)
     async def azure_embeddings(

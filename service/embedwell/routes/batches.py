@@ -1,11 +1,14 @@
 """Routes of the package of batches, which is imported at the start only if there is a folder."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 from fastapi import APIRouter
 
 from embedwell import doors
-from embedwell.routes.common.lazy_route import LazyRoute, LazyUploadRoute
+from embedwell.http.error_responses import OPENAI
+from embedwell.http.route_traits import RouteTraits
+from embedwell.routes.common.lazy_route import LazyRoute
 from embedwell.routes.common.server_state import ServerState
 
 _UPLOAD = "/v1/files"
@@ -26,8 +29,11 @@ def router(server: ServerState) -> APIRouter:
     if server.settings.batch_folder is not None:
         return _load(server)
     load = cache(partial(_load, server))
-    rest = (LazyRoute(method, path, load) for method, path in _ROUTES)
-    return APIRouter(routes=[LazyUploadRoute("POST", _UPLOAD, load), *rest])
+    traits = RouteTraits(OPENAI)
+    rest = (LazyRoute(method, path, traits, load) for method, path in _ROUTES)
+    return APIRouter(
+        routes=[LazyRoute("POST", _UPLOAD, replace(traits, uploads=True), load), *rest]
+    )
 
 
 def _load(server: ServerState) -> APIRouter:

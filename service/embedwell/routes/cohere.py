@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import CohereError, OpenAIError
+from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.field_descriptions import describe_fields, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
@@ -20,7 +20,7 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
-from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
@@ -250,7 +250,8 @@ class CohereKey(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /v2/embed, /v1/embed for older clients, and /v1/check-api-key."""
     models = registry.choice(DenseVectorService, DENSE, MULTI)
-    routes = api_router("Cohere", error_schema=CohereError)
+    routes = api_router("Cohere", error_format=COHERE, base_path="/v2/")
+    of_key = with_traits(routes, error_format=OPENAI, computes=False)
 
     @routes.post("/v2/embed", summary="Create embeddings (Cohere)")
     async def cohere(context: RequestDep, body: CohereRequest) -> CohereResponse:
@@ -261,10 +262,10 @@ def router(registry: ModelRegistry) -> APIRouter:
         meta, types = response_meta(rows, context, "2"), body.embedding_types or ["float"]
         return _by_type(context, vectors, types, texts, meta)
 
-    @routes.post(
+    @of_key.post(
         "/v1/check-api-key",
         summary="Check the key (Cohere)",
-        responses=route_responses(AUTH_ERRORS, OpenAIError),
+        responses=route_responses(AUTH_ERRORS, OPENAI),
     )
     async def check_api_key() -> CohereKey:
         return {"valid": True}  # the key of each request is checked before its route

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.access import ApiKeys
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import MODEL_PREFIX
 from embedwell.inference.served_model import ServedModel
@@ -248,7 +248,7 @@ class ModelState(TypedDict):
 
 def router(server: ServerState) -> APIRouter:
     """Create the routes that list the served models."""
-    routes = api_router("OpenAI", AUTH_ERRORS, OpenAIError)
+    routes = api_router("OpenAI", AUTH_ERRORS, OPENAI)
 
     @routes.get("/v1/models", summary="List the served models under all of their names")
     async def models(
@@ -273,7 +273,7 @@ def router(server: ServerState) -> APIRouter:
     @routes.get(
         "/v1/models/{name:path}",
         summary="Get a model",
-        responses=route_responses((404,), OpenAIError),
+        responses=route_responses((404,), OPENAI),
     )
     async def model(name: Annotated[str, _NAME]) -> Model:
         return model_card(name, server.choose(name), server.started)

@@ -10,7 +10,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, TooLarge
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
@@ -207,7 +207,7 @@ class MultiVectorService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multi-vector."""
     models = registry.choice(MultiVectorService, MULTI)
-    routes = api_router("embed", error_schema=OpenAIError)
+    routes = api_router("embed", error_format=OPENAI)
 
     @routes.post("/v1/multi-vector", summary="Embed texts as a vector for each token (Jina)")
     async def multi_vector(context: RequestDep, body: MultiVectorRequest) -> JinaMultiVectors:

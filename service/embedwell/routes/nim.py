@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
@@ -85,7 +85,7 @@ class NIMRanking(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
     models = RerankService.choice(registry)
-    routes = api_router("rerank", error_schema=OpenAIError)
+    routes = api_router("rerank", error_format=OPENAI)
 
     @routes.post("/v1/ranking", summary="Rank passages (NVIDIA NIM)")
     @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)

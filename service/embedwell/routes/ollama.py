@@ -9,6 +9,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
+from embedwell.http.error_responses import OLLAMA
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, Texts, examples, input_list
@@ -111,7 +112,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /api/embed and /api/embeddings."""
     # Ollama has no limit of texts, and its clients send thousands at once.
     models = registry.choice(partial(DenseVectorService, any_count=True), DENSE, MULTI)
-    routes = api_router("Ollama")
+    routes = api_router("Ollama", error_format=OLLAMA, base_path="/api/")
 
     @routes.post("/api/embed", summary="Create embeddings (Ollama)")
     async def ollama(context: RequestDep, body: OllamaRequest) -> OllamaResponse:

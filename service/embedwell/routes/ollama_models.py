@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.errors import BadRequest
+from embedwell.http.error_responses import OLLAMA
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples
@@ -299,7 +300,7 @@ class OllamaModel:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes that describe models as Ollama does."""
     models = registry.choice(OllamaModel)
-    routes, responses = api_router("Ollama", ()), route_responses(AUTH_ERRORS)
+    routes, responses = api_router("Ollama", (), OLLAMA), route_responses(AUTH_ERRORS)
 
     @routes.get("/api/tags", summary="List the served models (Ollama)", responses=responses)
     async def ollama_tags() -> Tags:

@@ -9,7 +9,7 @@ from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import VoyageError
+from embedwell.http.error_responses import VOYAGE
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
@@ -384,7 +384,7 @@ async def create_embeddings(
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/embeddings, which Infinity has at /embeddings."""
     models = registry.choice(EmbedService, DENSE, MULTI)
-    routes = api_router("OpenAI", error_schema=VoyageError)
+    routes = api_router("OpenAI", error_format=VOYAGE, base_path="/v1/")
 
     @routes.post(
         "/v1/embeddings", response_model=OpenAIResponse, summary="Create embeddings (OpenAI)"

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from embedwell.routes.code_samples import EXTENSION, code_sample, curl
 from embedwell.routes.common.openapi_responses import OpenAPIObject, components
-from embedwell.routes.common.router import DirectRoute
+from embedwell.routes.common.router import DirectRoute, with_traits
 
 # FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ _DOCS_HEADERS = {
 
 def router(_: object) -> APIRouter:
     """Create the routes /docs and /openapi.json."""
-    routes = APIRouter(route_class=DirectRoute)
+    routes = with_traits(APIRouter(route_class=DirectRoute), without_key=True)
 
     @functools.cache
     def document_bytes(app: FastAPI, compressed: bool) -> bytes:

@@ -8,7 +8,7 @@ from typing import Self
 from fastapi import APIRouter
 
 from embedwell.errors import BadRequest, reindexed
-from embedwell.http.error_responses import CohereError
+from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
@@ -20,7 +20,7 @@ from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_types import describe_inputs, token_usage
-from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
 from embedwell.routes.rerank_bodies import (
     CohereRanking,
@@ -184,20 +184,21 @@ def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /rerank and /v2/rerank, and other paths of /rerank for more clients."""
     models = RerankService.choice(registry)
     routes = api_router("rerank")
+    openai = with_traits(routes, error_format=OPENAI)
 
     @routes.post("/rerank", summary="Rank documents by relevance to a query")
-    @routes.post("/v1/rerank", include_in_schema=False)
-    @routes.post("/v1/reranking", include_in_schema=False)
+    @openai.post("/v1/rerank", include_in_schema=False)
+    @openai.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
         return await models.choose(body.model).rerank(context, body)
 
     for path in registry.root_path("rerank"):
         routes.post(path, include_in_schema=False)(rerank)
 
-    @routes.post(
+    @with_traits(routes, error_format=COHERE).post(
         "/v2/rerank",
         summary="Rank documents (Cohere)",
-        responses=route_responses(error_schema=CohereError),
+        responses=route_responses(error_format=COHERE),
     )
     async def cohere_rerank(context: RequestDep, body: CohereRerankRequest) -> CohereRanking:
         return await models.choose(body.model).rerank_as_cohere(context, body)

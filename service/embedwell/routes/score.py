@@ -7,13 +7,14 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inputs.request_inputs import TextPair
 from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
-from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.rerank import RerankService
 
 
@@ -104,7 +105,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     routes = api_router("rerank")
 
     @routes.post("/score", summary="Score text pairs (vLLM)")
-    @routes.post("/v1/score", include_in_schema=False)
+    @with_traits(routes, error_format=OPENAI).post("/v1/score", include_in_schema=False)
     async def score(context: RequestDep, body: ScoreRequest) -> ScoreResponse:
         service = models.choose(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())

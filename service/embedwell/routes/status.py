@@ -18,7 +18,7 @@ from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import model_in_path
 from embedwell.limits.admission import Admission
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
-from embedwell.routes.common.router import api_router
+from embedwell.routes.common.router import api_router, with_traits
 from embedwell.routes.common.scores import RerankScore, rerank_score
 from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
@@ -267,7 +267,7 @@ def router(server: ServerState) -> APIRouter:
         parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
         return server_info(*parts, server.tasks_of(chosen))
 
-    @routes.get(
+    @with_traits(routes, without_key=True).get(
         "/metrics",
         summary="Prometheus metrics",
         response_class=PlainTextResponse,
@@ -284,22 +284,23 @@ def health_router(models: Sequence[ModelHealth], shutting_down: Callable[[], boo
     """Create the route /live, and /ready with its other paths."""
     routes = api_router("status", ())
     ready_responses = route_responses((429, 500, 503))
+    checks = with_traits(routes, without_key=True, is_health_check=True)
 
-    @routes.get(
+    @checks.get(
         "/live", summary="Check that the HTTP process responds", responses=route_responses((500,))
     )
     async def live() -> Live:
         return {"status": "live"}
 
-    @routes.get("/", include_in_schema=False)  # TEI's health checks have this path and no key
-    @routes.get("/ping", include_in_schema=False)
-    @routes.get(
+    @checks.get("/", include_in_schema=False)  # TEI's health checks have this path and no key
+    @checks.get("/ping", include_in_schema=False)
+    @checks.get(
         "/health",
         summary="Check readiness, under TEI's path",
         responses=ready_responses,
         name="health",
     )
-    @routes.get(
+    @checks.get(
         "/ready",
         summary="Check that the engine works and would accept a query",
         responses=ready_responses,

@@ -7,7 +7,7 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.request_inputs import InputOptions
@@ -270,7 +270,7 @@ _META: CohereTokensMeta = {"api_version": {"version": "1"}}
 def cohere_router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /v1/tokenize and /v1/detokenize."""
     models = registry.choice(lambda model: model.reader)
-    routes = api_router("Cohere", (*BODY_ERRORS, 404), OpenAIError)
+    routes = api_router("Cohere", (*BODY_ERRORS, 404), OPENAI)
 
     @routes.post("/v1/tokenize", summary="Tokenize a text (Cohere)")
     async def cohere_tokenize(context: RequestDep, body: CohereTokenizeRequest) -> CohereTokens:

@@ -11,7 +11,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, NotOffered
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import VLLM
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
@@ -206,7 +206,7 @@ class PoolingService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /pooling."""
     models = registry.choice(PoolingService)
-    routes = api_router("embed", error_schema=OpenAIError)
+    routes = api_router("embed", error_format=VLLM)
 
     @routes.post(
         "/pooling", response_model=PoolingResponse, summary="Compute any output of a model (vLLM)"

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_responses import VoyageError
+from embedwell.http.error_responses import VOYAGE
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
@@ -144,7 +144,7 @@ class VoyageResponse(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multimodalembeddings."""
     models = registry.choice(DenseVectorService, DENSE, MULTI)
-    routes = api_router("OpenAI", error_schema=VoyageError)
+    routes = api_router("OpenAI", error_format=VOYAGE)
 
     @routes.post("/v1/multimodalembeddings", summary="Embed texts and images (Voyage)")
     async def multimodal_embeddings(context: RequestDep, body: VoyageRequest) -> VoyageResponse:

@@ -13,7 +13,7 @@ from embedwell.inputs.prompts import Role
 from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.response_body import Vector, Vectors, as_lists
-from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.status import check_ready
 from embedwell_models.output_names import DENSE, MULTI
@@ -134,6 +134,7 @@ def router(server: ServerState) -> APIRouter:
     """Create the routes of Weaviate's containers, except /rerank."""
     models = server.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")
+    checks = with_traits(routes, without_key=True, is_health_check=True)
 
     @routes.post("/vectors", summary="Embed a text (Weaviate)")
     async def weaviate_vectors(
@@ -145,11 +146,11 @@ def router(server: ServerState) -> APIRouter:
             return {"vectors": as_lists(vectors), "dims": dimensions}
         return {"text": body.text, "vector": as_lists(vectors[0]), "dim": dimensions}
 
-    @routes.get("/.well-known/live", include_in_schema=False)
+    @checks.get("/.well-known/live", include_in_schema=False)
     async def well_known_live() -> Response:
         return Response(status_code=_NO_CONTENT)
 
-    @routes.get("/.well-known/ready", include_in_schema=False)
+    @checks.get("/.well-known/ready", include_in_schema=False)
     async def well_known_ready() -> Response:
         check_ready(server.models, server.shutting_down)
         return Response(status_code=_NO_CONTENT)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.body import Body, examples
@@ -82,14 +82,14 @@ def router(service: BatchService | None) -> APIRouter:
 
     service: None if the server computes no batches.
     """
-    routes = api_router("batches", ())
-    responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
+    routes = api_router("batches", (), OPENAI)
+    responses = route_responses((*AUTH_ERRORS, 404), OPENAI)
 
     @routes.post(
         "/v1/batches",
         summary="Create a batch from an uploaded file",
         response_model=Batch,
-        responses=route_responses((*BODY_ERRORS, 404, 507), OpenAIError),
+        responses=route_responses((*BODY_ERRORS, 404, 507), OPENAI),
     )
     async def create_batch(context: RequestDep, body: BatchRequest) -> dict[str, Any]:
         return (await _create(require_enabled(service), body)).model_dump()
@@ -97,7 +97,7 @@ def router(service: BatchService | None) -> APIRouter:
     @routes.get(
         "/v1/batches",
         summary="List all batches, newest first",
-        responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
+        responses=route_responses((*AUTH_ERRORS, 400), OPENAI),
     )
     def batches(
         limit: Annotated[int, Query(ge=1, le=100, description=LIMIT)] = 20,
@@ -114,7 +114,7 @@ def router(service: BatchService | None) -> APIRouter:
     @routes.post(
         "/v1/batches/{id}/cancel",
         summary="Cancel a batch; finished results are kept",
-        responses=route_responses((*AUTH_ERRORS, 404, 507), OpenAIError),
+        responses=route_responses((*AUTH_ERRORS, 404, 507), OPENAI),
     )
     def cancel_batch(id: Annotated[str, _ID]) -> Batch:
         return require_enabled(service).batches.cancel(id)

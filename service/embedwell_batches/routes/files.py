@@ -12,12 +12,12 @@ from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
-from embedwell.http.error_responses import OpenAIError
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
-from embedwell.routes.common.router import UploadRoute, api_router
+from embedwell.routes.common.router import api_router, with_traits
 from embedwell_batches.batch import MAX_NAME, Batch
 from embedwell_batches.file_store import FileStore, Purpose, StoredFile, Upload
 from embedwell_batches.service import BatchService, require_enabled
@@ -108,29 +108,25 @@ def router(service: BatchService | None) -> APIRouter:
 
     service: None if the server computes no batches.
     """
-    routes = api_router("batches", ())
-    responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
+    routes = api_router("batches", (), OPENAI)
+    responses = route_responses((*AUTH_ERRORS, 404), OPENAI)
 
-    async def upload_file(request: Request) -> StoredFile:
-        return await _upload(require_enabled(service).files, request)
-
-    routes.add_api_route(
+    @with_traits(routes, uploads=True).post(
         UPLOAD,
-        upload_file,
-        methods=["POST"],
-        route_class_override=UploadRoute,
         summary="Upload a file of requests for a batch",
-        responses=route_responses((*BODY_ERRORS, 507), OpenAIError),
+        responses=route_responses((*BODY_ERRORS, 507), OPENAI),
         openapi_extra={
             "requestBody": {"content": {_MULTIPART: {"schema": _FORM}}, "required": True},
             **code_sample(f"curl {ADDRESS}{UPLOAD} -F purpose=batch -F file=@requests.jsonl"),
         },
     )
+    async def upload_file(request: Request) -> StoredFile:
+        return await _upload(require_enabled(service).files, request)
 
     @routes.get(
         UPLOAD,
         summary="List all files, newest first",
-        responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
+        responses=route_responses((*AUTH_ERRORS, 400), OPENAI),
     )
     def files(
         purpose: Annotated[Purpose | None, Query(description=_PURPOSE)] = None,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
+from embedwell.http.error_responses import OPENAI
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.response_body import BinaryResponse
@@ -22,7 +23,7 @@ class Text(Body):
 
 def call(body: bytes, results: Sequence[Any], budget: MemoryBudget | None = None) -> RouteResponse:
     """The response to a body of a route that returns or raises each of the results in turn."""
-    routes, remaining = api_router("similarity"), list(results)
+    routes, remaining = api_router("similarity", error_format=OPENAI), list(results)
 
     @routes.post("/v1/texts")
     async def texts(context: RequestDep, body: Text) -> Any:

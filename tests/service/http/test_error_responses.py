@@ -1,8 +1,7 @@
-"""Errors of invalid request bodies, and the format of errors on each path."""
+"""Errors of invalid request bodies, and the formats of errors."""
 
 import errno
 import json
-from typing import Any
 
 import orjson
 import pytest
@@ -21,7 +20,14 @@ from embedwell.errors import (
     Unauthorized,
     UnknownModel,
 )
-from embedwell.http.error_responses import describe, invalid_body, respond, to_service_error
+from embedwell.http.error_responses import (
+    NATIVE,
+    OLLAMA,
+    describe,
+    invalid_body,
+    respond,
+    to_service_error,
+)
 from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
@@ -144,44 +150,6 @@ def test_a_full_disk_is_named(number: int) -> None:
     assert to_service_error(OSError(errno.EIO, "written")).code == "internal_error"
 
 
-FAULT = BadRequest("no", param="inputs", index=3)
-REST = {"code": "invalid_request", "param": "inputs", "index": 3}
-FIELDS = {"message": "no", "type": "invalid_request_error", "request_id": "1", **REST}
-OPENAI = {"error": FIELDS, "message": "no", "detail": "no", "type": "Validation", "code": 400}
-VOYAGE = {"detail": "no", "request_id": "1", **REST}
-NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
-
-
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [
-        ("/embed", NATIVE),
-        ("/", NATIVE),
-        ("/rerank", NATIVE),
-        ("/positions", NATIVE),
-        ("/api/embed", NATIVE),
-        ("/v10/embeddings", NATIVE),
-        ("", NATIVE),  # unknown
-        ("/v1/embeddings", OPENAI),
-        ("/embeddings", OPENAI),
-        ("/models", OPENAI),
-        ("/models/a/pipeline/feature-extraction", NATIVE),
-        ("/v1/models/a\nb", OPENAI),
-        ("/v1/chat/completions", OPENAI),
-        ("/openai/deployments/a/embeddings", OPENAI),
-        ("/openai/nowhere", OPENAI),
-        ("/openais", NATIVE),
-        ("/v1/embed", {"id": "1", "message": "no", **REST}),
-        ("/v2/embed", {"id": "1", "message": "no", **REST}),
-        ("/v2/rerank", {"id": "1", "message": "no", **REST}),
-    ],
-)
-def test_the_path_selects_the_format(path: str, content: dict[str, Any]) -> None:
-    assert orjson.loads(respond(FAULT, "1", path).body) == content
-    with_voyage = VOYAGE if content is OPENAI else content
-    assert orjson.loads(respond(FAULT, "1", path, is_voyage=True).body) == with_voyage
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -229,7 +197,7 @@ def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -
 
 
 def test_ollamas_go_client_reads_the_status_of_a_wrong_key() -> None:
-    content = orjson.loads(respond(Unauthorized("no"), "1", "/api/embed").body)
+    content = orjson.loads(respond(Unauthorized("no"), "1", OLLAMA).body)
     assert content["status"] == content["error"] == "no"
-    assert "status" not in orjson.loads(respond(BadRequest("no"), "1", "/api/embed").body)
-    assert "status" not in orjson.loads(respond(Unauthorized("no"), "1", "/embed").body)
+    assert "status" not in orjson.loads(respond(BadRequest("no"), "1", OLLAMA).body)
+    assert "status" not in orjson.loads(respond(Unauthorized("no"), "1", NATIVE).body)

@@ -7,18 +7,24 @@ from collections.abc import AsyncIterator
 import pytest
 from fastapi import FastAPI
 from starlette.responses import StreamingResponse
-from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, Overloaded
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import ApiKeys, BrowserChecks
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
-from embedwell.routes.common.router import RequestDep, api_router, direct_routes
+from embedwell.routes.common.router import (
+    RequestDep,
+    api_router,
+    direct_routes,
+    traits_by_path,
+    with_traits,
+)
 
 KEY = "sesame"
 
@@ -54,10 +60,12 @@ def create_app() -> FastAPI:
 METRICS = Metrics(SharedCounters.private())
 METRICS.track(["/nothing", "/fails"])
 ROUTER = api_router("tests")
+OPENAI_ROUTER = api_router("tests", error_format=OPENAI, base_path="/v1/")
 
 
 @ROUTER.post("/nothing")
-@ROUTER.post("/alias", include_in_schema=False)
+@with_traits(ROUTER, computes=False).post("/alias", include_in_schema=False)
+@OPENAI_ROUTER.post("/v1/nothing")
 async def empty(context: RequestDep, body: Body) -> None:
     return None
 
@@ -73,13 +81,12 @@ def messages_of(
     middleware = Middleware(
         app,
         direct_routes(ROUTER),
+        traits_by_path([*app.routes, *ROUTER.routes, *OPENAI_ROUTER.routes]),
         root_path=root_path,
-        paths=[route.path for route in app.routes if isinstance(route, Route)],
         limits=limits,
         keys=ApiKeys([KEY]),
         metrics=METRICS,
         browsers=BrowserChecks("*", "*"),
-        computing=["/nothing"],
         check_load=refuse,
     )
 

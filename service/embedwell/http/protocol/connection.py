@@ -19,7 +19,7 @@ from embedwell.errors import (
 )
 from embedwell.http.headers import Headers, merge_headers
 from embedwell.http.http_limits import Admission, ConnectionLimit
-from embedwell.http.middleware import HEALTH_CHECKS, Middleware
+from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.request_cycle import Header, RequestCycle, encode_head
 from embedwell.http.protocol.request_parser import RequestParser, Stage
 from embedwell.http.protocol.transport import (
@@ -155,7 +155,8 @@ class Connection(asyncio.Protocol):
         if self._root_path:
             scope["raw_path"] = self._root_path.encode() + scope["raw_path"]
         if self._admission is Admission.HEALTH_CHECKS:
-            if scope["path"].removeprefix(self._root_path) not in HEALTH_CHECKS:
+            path = scope["path"].removeprefix(self._root_path)
+            if not self._middleware.is_health_check(path):
                 self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
                 return
             keep_alive = False  # others need the connection for theirs

@@ -8,17 +8,20 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.routes.common.router import DirectRoute, UploadRoute
+from embedwell.http.route_traits import RouteTraits
+from embedwell.routes.common.router import DirectRoute
 
 
 class LazyRoute(DirectRoute):
     """A route of a package that its first request imports, or the OpenAPI document."""
 
-    def __init__(self, method: str, path: str, load: Callable[[], APIRouter]) -> None:
+    def __init__(
+        self, method: str, path: str, traits: RouteTraits, load: Callable[[], APIRouter]
+    ) -> None:
         """load: imports the package; returns its router, which has this method and path."""
         Route.__init__(self, path, self._serve, methods=[method])
         self.methods, self.body_type = {method}, None  # without HEAD, see head_routes
-        self.app, self._load = self._serve, load
+        self.app, self.traits, self._load = self._serve, traits, load
 
     @cached_property
     def loaded(self) -> DirectRoute:
@@ -33,7 +36,3 @@ class LazyRoute(DirectRoute):
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.loaded.app(scope, receive, send)
-
-
-class LazyUploadRoute(LazyRoute, UploadRoute):
-    """A LazyRoute that streams a file."""

@@ -5,7 +5,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from embedwell.http.error_responses import CohereError, Error, OpenAIError, VoyageError
+from embedwell.http.error_responses import (
+    NATIVE,
+    CohereError,
+    Error,
+    ErrorFormat,
+    OpenAIError,
+    VoyageError,
+)
 from embedwell.routes.common.response_body import BYTES, NPY
 
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"
@@ -102,7 +109,9 @@ EXPOSED_HEADERS = (
 
 
 def route_responses(
-    errors: Sequence[int] = ENGINE_ERRORS, error_schema: Any = Error, binary: bool = False
+    errors: Sequence[int] = ENGINE_ERRORS,
+    error_format: ErrorFormat = NATIVE,
+    binary: bool = False,
 ) -> dict[int | str, OpenAPIObject]:
     """Build the `responses` of a route: the headers of a success, and its error statuses.
 
@@ -115,7 +124,7 @@ def route_responses(
         "headers": headers,
         "content": {media_type.decode(): octets for media_type in (BYTES, NPY) if binary},
     }
-    return {200: success, **{status: _error_reference(error_schema, status) for status in errors}}
+    return {200: success, **{status: _error_reference(error_format, status) for status in errors}}
 
 
 def components() -> OpenAPIObject:
@@ -151,8 +160,8 @@ def _schema_reference(schema: Any) -> OpenAPIObject:
     return {"$ref": _SCHEMA_REFERENCE.format(model=schema.__name__)}
 
 
-def _error_reference(error_schema: Any, status: int) -> OpenAPIObject:
-    reference = f"#/components/responses/{error_schema.__name__}{status}"
+def _error_reference(error_format: ErrorFormat, status: int) -> OpenAPIObject:
+    reference = f"#/components/responses/{error_format.schema.__name__}{status}"
     return {"$ref": reference, "description": _DESCRIPTIONS[status]}
 
 

@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, TypeVar
@@ -15,8 +16,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_responses import Error, invalid_body
+from embedwell.http.error_responses import NATIVE, ErrorFormat, invalid_body
 from embedwell.http.request_context import RequestContext
+from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.limits.request_limits import check_parts
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import Body
@@ -75,7 +77,11 @@ class DirectRoute(APIRoute):
 
     FastAPI's own route, which takes a millisecond to create, is created by the first request that
     it serves, or by the OpenAPI document.
+
+    traits: what the middleware must know of the route.
     """
+
+    traits: RouteTraits = RouteTraits()
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.body_type = _body_type(endpoint)
@@ -114,54 +120,72 @@ class DirectRoute(APIRoute):
         await send({"type": "http.response.body", "body": body})
 
 
-class ComputingRoute(DirectRoute):
-    """A route whose requests all wait for an engine, so that a long queue refuses them unread."""
-
-
-class UploadRoute(DirectRoute):
-    """A route that streams a file, which may be larger than other bodies, to the disk."""
-
-
 def api_router(
     tag: str,
     errors: Sequence[int] = ENGINE_ERRORS,
-    error_schema: Any = Error,
+    error_format: ErrorFormat = NATIVE,
     *,
+    base_path: str = "",
     always_computes: bool = True,
 ) -> APIRouter:
     """Create a router for the routes of an API.
 
     tag: groups the routes in the OpenAPI document; one of TAGS in `openapi_document`.
     errors: error statuses of every route; a route can have further ones.
+    error_format: format of the errors, also of unknown paths below `base_path`.
     always_computes: whether all requests wait for an engine, if `errors` are those of an engine.
     """
-    computing = always_computes and errors == ENGINE_ERRORS
+    computes = always_computes and errors == ENGINE_ERRORS
+    traits = RouteTraits(error_format, base_path, computes=computes)
     return APIRouter(
         tags=[tag],
-        responses=route_responses(errors, error_schema),
-        route_class=ComputingRoute if computing else DirectRoute,
+        responses=route_responses(errors, error_format),
+        route_class=_route_class(traits),
         dependencies=[Depends(request_context)],
         generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def with_traits(router: APIRouter, **traits: Any) -> APIRouter:
+    """Return a view of a router, whose further routes have other traits.
+
+    traits: fields of RouteTraits that differ from those of the router.
+    """
+    view = copy.copy(router)  # with the same list of routes
+    assert issubclass(router.route_class, DirectRoute)
+    view.route_class = _route_class(replace(router.route_class.traits, **traits))
+    return view
+
+
+def _route_class(traits: RouteTraits) -> type[DirectRoute]:
+    return type(DirectRoute.__name__, (DirectRoute,), {"traits": traits})
+
+
+def traits_by_path(routes: Iterable[BaseRoute]) -> TraitsByPath:
+    """Collect the traits of routes; those of other kinds have the traits of a DirectRoute."""
+    return TraitsByPath(
+        (route.path, getattr(route, "traits", DirectRoute.traits))
+        for route in routes
+        if isinstance(route, Route)
     )
 
 
 def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, DirectRoute]:
     """Map paths of routers to the routes whose endpoints are called directly.
 
-    Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
+    Undocumented paths of an endpoint map to its documented route, whose path labels its metrics,
+    with their own traits.
     """
     routes = chain.from_iterable(router.routes for router in routers)
     direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
     by_path: dict[str, DirectRoute] = {}
     for route in direct:  # of several routes of a path, Starlette takes the first, too
-        by_path.setdefault(route.path, documented.get(route.endpoint, route))
+        if route.path not in by_path:
+            called = copy.copy(documented.get(route.endpoint, route))
+            called.traits = route.traits
+            by_path[route.path] = called
     return by_path
-
-
-def upload_paths(routes: Iterable[BaseRoute]) -> set[str]:
-    """Return the paths whose bodies may be files."""
-    return {route.path for route in routes if isinstance(route, UploadRoute)}
 
 
 def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:

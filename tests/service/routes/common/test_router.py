@@ -14,6 +14,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, ClientDisconnected
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import BrowserChecks
+from embedwell.http.error_responses import OPENAI
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import RequestContext
@@ -21,13 +22,14 @@ from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.router import (
-    ComputingRoute,
     DirectRoute,
     RequestDep,
     api_router,
     direct_routes,
     head_routes,
     read_body,
+    traits_by_path,
+    with_traits,
 )
 
 
@@ -40,7 +42,7 @@ ROUTES = api_router("tests")
 
 @ROUTES.post("/add")
 @ROUTES.post("/plus", include_in_schema=False)
-@ROUTES.post("/v1/sums", include_in_schema=False)
+@with_traits(ROUTES, error_format=OPENAI).post("/v1/sums", include_in_schema=False)
 async def add_numbers(context: RequestDep, body: Numbers) -> Any:
     if not body.numbers:
         raise BadRequest("nothing to add", code="no_input")
@@ -104,6 +106,7 @@ def post(
     middleware = Middleware(
         app,
         direct_routes(ROUTES),
+        traits_by_path(ROUTES.routes),
         root_path="/prefix",
         limits=limits,
         keys=None,
@@ -164,7 +167,7 @@ def test_an_invalid_body_has_a_json_error(body: bytes, status: int, code: str) -
 
 @pytest.mark.parametrize("path", ["/v1/sums", "/prefix/v1/sums"])
 @pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
-def test_errors_below_v1_have_openais_format(path: str, body: bytes) -> None:
+def test_errors_have_the_format_of_their_path(path: str, body: bytes) -> None:
     actual = post(path, body)
     assert actual.content["error"]["code"] and actual.status >= 400
 
@@ -228,4 +231,4 @@ def test_requests_are_refused_unread_only_by_routes_that_always_compute(
     router: APIRouter, computes: bool
 ) -> None:
     router.post("/add")(add_numbers)
-    assert isinstance(direct_routes(router)["/add"], ComputingRoute) == computes
+    assert direct_routes(router)["/add"].traits.computes == computes
