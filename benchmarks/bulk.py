@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deploy.loadtest.corpus import Corpus
-from embedwell.bulk.columns import Columns
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.progress import EmbedProgress
-from embedwell.bulk.run import BulkJob, run
+from embedwell_bulk.columns import Columns
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.progress import EmbedProgress
+from embedwell_bulk.run import BulkJob, run
 from embedwell_models.embedder import Embedder
 from embedwell_models.hub.sources import DEFAULT
 

@@ -17,7 +17,7 @@ from benchmarks.bulk import write_texts
 
 _DATASET = """
 import sys, ray
-from embedwell.bulk.ray.dataset import EmbedTexts
+from embedwell_bulk.ray.dataset import EmbedTexts
 source, out, dtype, actors, address = sys.argv[1:]
 ray.init(address, logging_level="ERROR", log_to_driver=False)
 ray.data.read_parquet(source).repartition(64).map_batches(

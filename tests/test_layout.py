@@ -23,9 +23,18 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "batch folder file_store batch_store json_lines route_calls batch_work service routes",
         set[str](),
     ),
+    "embedwell_bulk": (
+        "text_encoder files columns progress dispatch local_model partitions manifest line_files "
+        "arrow_files parts embed_file servers_encoder local_images ray source unfinished run embed",
+        set[str](),
+    ),
     "embedwell_classic": (
         "families encoders convert compress training commands",
-        set[str](),
+        {"embedwell_lab"},  # compress --sts scores a model
+    ),
+    "embedwell_lab": (
+        "options texts vector_source plots evaluation plot evaluate",
+        {"embedwell_bulk"},  # vectors of a model without a server
     ),
 }
 WING_FILES = sorted(
@@ -44,9 +53,9 @@ BEFORE_ROUTES = [
 ]
 API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["paths"]
 
-# The core serves. The rest is other commands, routes and old models, which the core loads by name:
+# The core serves. Wings have other commands, routes and old models, which the core loads by name.
 # packages in the core's folders, and wings, which are import packages of their own.
-# Each package imports only from those before it, and from itself; the rest comes after the core.
+# Each package imports only from those before it, and from itself.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
@@ -55,11 +64,8 @@ CORE = {
     "inference metrics otlp_resource otlp_metrics tracing routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
-REST = {"embedwell_models": "", "embedwell": "bulk tools"}
-ON_TORCH = {"torch_backend"}  # packages of the models
-NAMES_OF_REST = {f"{root}.{name}" for root, names in REST.items() for name in names.split()}
-NAMES_OF_REST |= {*WINGS}
-REGISTRIES = {  # name modules of the rest, by strings
+ON_TORCH = {"torch_backend", "embedwell_classic"}
+REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
@@ -131,11 +137,12 @@ def imports_from_later_packages(path: Path) -> Iterator[str]:
     _, root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
         return
-    order = WINGS[root][0] if root in WINGS else f"{CORE[root]} {REST[root]}"
-    allowed = order.split()[: order.split().index(package) + 1]
+    order = (WINGS[root][0] if root in WINGS else CORE[root]).split()
+    allowed = order[: order.index(package) + 1]
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
-        if not (top != root or inner in allowed or inner.startswith("__")):
+        of_root = inner.startswith("__") or (root in WINGS and inner not in order)  # an error
+        if not (top != root or inner in allowed or of_root):
             yield module
 
 
@@ -145,32 +152,26 @@ def test_packages_import_only_from_those_before_them() -> None:
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_wing_imports_the_core_and_the_wings_that_it_names(wing: str) -> None:
-    forbidden = {"embedwell_client", *WINGS} - {wing, *WINGS[wing][1]}
+    forbidden = {*WINGS} - {wing, *WINGS[wing][1]}
     paths = [path for path in WING_FILES if wing in path.parts]
     assert paths
     assert not violations(paths, lambda path: forbidden & {*imported_packages(path)})
 
 
-def modules_of_rest(names: Iterable[str]) -> list[str]:
-    def packages(name: str) -> set[str]:
-        root, inner, *_ = [*re.split("[.:]", name), ""]
-        return {root, f"{root}.{inner}"}
-
-    return [name for name in names if packages(name) & NAMES_OF_REST]
+def modules_of_wings(names: Iterable[str]) -> list[str]:
+    return [name for name in names if re.split("[.:]", name)[0] in WINGS]
 
 
-OF_CORE = [path for path in [*MODELS, *SERVICE] if not modules_of_rest([module_name(path)])]
-
-
-def test_the_core_imports_nothing_of_the_rest() -> None:
-    assert not violations(OF_CORE, lambda path: modules_of_rest(imported_modules(path)))
-    others = [path for path in OF_CORE if relative_path(path) not in REGISTRIES]
-    assert not violations(others, lambda path: modules_of_rest(strings(path)))
+def test_the_core_imports_nothing_of_a_wing() -> None:
+    core = [*MODELS, *SERVICE]
+    assert not violations(core, lambda path: modules_of_wings(imported_modules(path)))
+    others = [path for path in core if relative_path(path) not in REGISTRIES]
+    assert not violations(others, lambda path: modules_of_wings(strings(path)))
 
 
 @pytest.mark.parametrize("path", sorted(REGISTRIES))
-def test_the_names_in_a_registry_are_those_of_the_rest(path: str) -> None:
-    names = modules_of_rest(strings(ROOT / path))
+def test_the_names_in_a_registry_are_those_of_wings(path: str) -> None:
+    names = modules_of_wings(strings(ROOT / path))
     assert names and all(pkgutil.resolve_name(name) for name in names)
 
 
@@ -179,11 +180,11 @@ def test_each_command_and_router_of_the_tables_exists() -> None:
     assert all(callable(doors.load(name)) for name in doors.ROUTES.values())
 
 
-def test_starting_the_server_loads_nothing_of_the_rest() -> None:
+def test_starting_the_server_loads_no_wing() -> None:
     program = (
         "import sys, embedwell.cli.serve, embedwell.app, embedwell_models.embedder\n"
         "from embedwell import doors; assert all(doors.load_routes())\n"
-        f"assert not {NAMES_OF_REST} & {{*sys.modules}}"
+        "assert not {*WINGS} & {*sys.modules}"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -237,7 +238,9 @@ def test_uvicorn_is_used_by_its_public_parts_alone() -> None:
 
 
 WITHOUT_TORCH = [
-    path for path in [*MODELS, *SERVICE] if path.relative_to(ROOT).parts[2] not in ON_TORCH
+    path
+    for path in [*MODELS, *SERVICE, *WING_FILES]
+    if not ON_TORCH & {*path.relative_to(ROOT).parts[1:3]}
 ]
 
 
@@ -248,7 +251,7 @@ def test_only_the_packages_on_torch_import_it() -> None:
 @pytest.mark.needs("opentelemetry.exporter")
 def test_the_imports_of_the_core_do_not_load_torch() -> None:
     others = {"__main__", "on_torch", "torch_engine_process"}  # imported for models that need torch
-    paths = [path for path in OF_CORE if path in WITHOUT_TORCH and path.stem not in others]
+    paths = [path for path in WITHOUT_TORCH if path.stem not in others and path not in WING_FILES]
     imported = [module_name(path).removesuffix(".__init__") for path in paths]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({name!r}); assert 'torch' not in sys.modules, {name!r}"

@@ -22,9 +22,11 @@ from tests import quick_selection
 ROOT = Path(__file__).parent.parent
 ROOTS = {  # the folders of the project's own packages
     **dict.fromkeys(("benchmarks", "deploy", "docs", "examples", "tests"), ROOT),
-    "embedwell": ROOT / "service",
-    "embedwell_client": ROOT / "service",
-    **dict.fromkeys(("embedwell_classic", "embedwell_models"), ROOT / "models"),
+    **{
+        path.name: path.parent
+        for folder in ("models", "service")
+        for path in (ROOT / folder).glob("embedwell*")
+    },
 }
 SKIPPED = pytest.StashKey[Counter[str]]()  # how many tests or files were not selected
 _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collects in its own process

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell.bulk.local_model import load_local_model
 from embedwell.settings.settings import Settings
+from embedwell_bulk.local_model import load_local_model
 from tests.models.published_pieces import DECOMPOSED, write_published
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer

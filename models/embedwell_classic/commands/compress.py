@@ -103,7 +103,7 @@ def _size(folder: Path) -> int:
 
 
 def _score(settings: Settings, path: Path) -> Mapping[str, float]:
-    from embedwell.tools.evaluation.tasks import read_similarity
+    from embedwell_lab.evaluation.tasks import read_similarity
 
     pairs, embedder = read_similarity(path), load_embedder(settings)
     return pairs.scores(embedder.embed(pairs.first), embedder.embed(pairs.second))

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_PACKAGES = ("embedwell", "embedwell_models", "embedwell_classic")
+_WINGS = ("batches", "bulk", "classic", "lab")
+_PACKAGES = ("embedwell", "embedwell_models", *(f"embedwell_{wing}" for wing in _WINGS))
 _ROOTS = tuple(f"{os.sep}{name}{os.sep}" for name in _PACKAGES)
 _calls: list[str] = []  # files of the project's functions that were called, in order
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedwell.bulk.local_model import LocalModel
+from embedwell_bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 

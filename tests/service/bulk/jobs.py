@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedwell.bulk.columns import EMBEDDING, Columns
-from embedwell.bulk.progress import EmbedProgress
-from embedwell.bulk.run import BulkJob, run
-from embedwell.bulk.text_encoder import TextEncoder
+from embedwell_bulk.columns import EMBEDDING, Columns
+from embedwell_bulk.progress import EmbedProgress
+from embedwell_bulk.run import BulkJob, run
+from embedwell_bulk.text_encoder import TextEncoder
 from embedwell_models.vectors import Floats
 
 PROSE = (Path(__file__).parents[3] / "LICENSE").read_text(encoding="utf-8").lower().split()

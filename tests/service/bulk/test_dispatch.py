@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed, cut_into_calls
+from embedwell_bulk import BulkError
+from embedwell_bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed, cut_into_calls
 from embedwell_models.vectors import Floats
 
 TEXTS = ["a" * length for length in range(1, 21)]

@@ -12,10 +12,10 @@ from urllib.request import Request, urlopen
 import pyarrow as pa
 import pytest
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.columns import Columns
-from embedwell.bulk.files import OutputFolder, find_inputs
-from embedwell.bulk.local_model import LocalModel
+from embedwell_bulk import BulkError
+from embedwell_bulk.columns import Columns
+from embedwell_bulk.files import OutputFolder, find_inputs
+from embedwell_bulk.local_model import LocalModel
 from tests.service.bulk.jobs import contents, run_job, write_parquet
 
 _KEYS = {

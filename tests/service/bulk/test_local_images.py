@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.columns import Columns, ImageAndText
-from embedwell.bulk.local_images import LocalImages, load_local_images
-from embedwell.bulk.local_model import LocalModel
 from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
+from embedwell_bulk import BulkError
+from embedwell_bulk.columns import Columns, ImageAndText
+from embedwell_bulk.local_images import LocalImages, load_local_images
+from embedwell_bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
 from tests.models.image_models import encoded, picture

@@ -8,15 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.local_model import (
+from embedwell.cli.commands import main
+from embedwell.settings.settings import Settings
+from embedwell_bulk import BulkError
+from embedwell_bulk.local_model import (
     LocalModel,
     LocalTokenModel,
     load_local_model,
     load_text_model,
 )
-from embedwell.cli.commands import main
-from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.colbert import DOCUMENTS, WIDTH, write_colbert

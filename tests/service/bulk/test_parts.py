@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from embedwell.bulk.columns import POSITION, Rows, with_origin
-from embedwell.bulk.parts import cut_into_parts
+from embedwell_bulk.columns import POSITION, Rows, with_origin
+from embedwell_bulk.parts import cut_into_parts
 
 
 def batches(sizes: list[int], text: str = "x") -> Iterator[tuple[Rows, float]]:

@@ -2,7 +2,7 @@
 
 import io
 
-from embedwell.bulk.progress import EmbedProgress, WindowProgress, progress_line
+from embedwell_bulk.progress import EmbedProgress, WindowProgress, progress_line
 
 
 class Clock:

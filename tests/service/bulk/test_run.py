@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.columns import Columns
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.run import Shard, write_behind
-from embedwell.bulk.text_encoder import Advance, Encoded, Pending
+from embedwell_bulk import BulkError
+from embedwell_bulk.columns import Columns
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.run import Shard, write_behind
+from embedwell_bulk.text_encoder import Advance, Encoded, Pending
 from tests.service.bulk.jobs import (
     contents,
     prose,

@@ -12,9 +12,9 @@ import numpy as np
 import psutil
 import pytest
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.servers_encoder import IN_FLIGHT, ServerWorker, connect, describe_model
+from embedwell_bulk import BulkError
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.servers_encoder import IN_FLIGHT, ServerWorker, connect, describe_model
 from embedwell_client import Client
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade

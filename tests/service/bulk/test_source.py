@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.columns import POSITION, REASON, Columns, input_columns
-from embedwell.bulk.files import find_inputs
-from embedwell.bulk.source import Source
+from embedwell_bulk import BulkError
+from embedwell_bulk.columns import POSITION, REASON, Columns, input_columns
+from embedwell_bulk.files import find_inputs
+from embedwell_bulk.source import Source
 
 TEXTS = ["one", "zwei", "trois, quatre"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.text_encoder import (
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.text_encoder import (
     Advance,
     Finished,
     Pending,

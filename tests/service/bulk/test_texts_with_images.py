@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.columns import Columns, ImageAndText
-from embedwell.bulk.local_images import LocalTextsWithImages, load_local_images
 from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
+from embedwell_bulk import BulkError
+from embedwell_bulk.columns import Columns, ImageAndText
+from embedwell_bulk.local_images import LocalTextsWithImages, load_local_images
 from embedwell_models.embedder import Embedder
 from tests.models.image_models import encoded, picture
 from tests.models.jina_v4 import write_jina_v4

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from qdrant_client import QdrantClient
 
-from embedwell.bulk.columns import Columns
-from embedwell.bulk.local_model import LocalModel
+from embedwell_bulk.columns import Columns
+from embedwell_bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
 from tests.postgres import postgres

@@ -13,9 +13,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.ray.actors import connect
+from embedwell_bulk import BulkError
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.ray.actors import connect
 from tests.conftest import Folder
 from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
 from tests.service.bulk.ray.cluster import add_node_of_group, kill_process, ray_cluster

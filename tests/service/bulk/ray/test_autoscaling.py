@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from embedwell.bulk.ray.autoscaling import UTILIZATION, WAIT, LoadMeter, LoadPolicy
+from embedwell_bulk.ray.autoscaling import UTILIZATION, WAIT, LoadMeter, LoadPolicy
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 

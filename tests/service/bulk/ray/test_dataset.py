@@ -12,9 +12,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.local_model import LocalModel
-from embedwell.bulk.ray.dataset import EmbedTexts
+from embedwell_bulk import BulkError
+from embedwell_bulk.local_model import LocalModel
+from embedwell_bulk.ray.dataset import EmbedTexts
 from tests.conftest import Folder
 from tests.service.bulk.jobs import prose, vectors_of, write_parquet
 from tests.service.bulk.ray.cluster import kill_process, ray_cluster

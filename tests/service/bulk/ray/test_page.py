@@ -94,7 +94,7 @@ def serve_arguments() -> list[dict[str, Any]]:
     cluster = yaml.safe_load((ROOT / "deploy/ray/kuberay.yaml").read_text(encoding="utf-8"))
     configs = [serve, yaml.safe_load(cluster["spec"]["serveConfigV2"])]
     assert {app["import_path"] for config in configs for app in config["applications"]} == {
-        "embedwell.bulk.ray.serve:build"
+        "embedwell_bulk.ray.serve:build"
     }
     return [
         dict(item.split("=") for item in line.split()),
@@ -104,13 +104,13 @@ def serve_arguments() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("arguments", serve_arguments())
 def test_the_arguments_of_deployments_are_accepted(arguments: dict[str, Any]) -> None:
-    from embedwell.bulk.ray.serve import Arguments
+    from embedwell_bulk.ray.serve import Arguments
 
     assert Arguments.model_validate(arguments).cpus == 4
 
 
 def test_an_argument_that_there_is_not_is_refused() -> None:
-    from embedwell.bulk.ray.serve import Arguments
+    from embedwell_bulk.ray.serve import Arguments
 
     with pytest.raises(ValueError, match="no setting 'max_replica'"):
         Arguments.model_validate({"max_replica": 4})

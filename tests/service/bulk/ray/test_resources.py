@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from embedwell.bulk import BulkError
-from embedwell.bulk.ray.resources import Resources, check_nodes, plan_actors
+from embedwell_bulk import BulkError
+from embedwell_bulk.ray.resources import Resources, check_nodes, plan_actors
 
 pytestmark = pytest.mark.full
 

@@ -1,1 +1,0 @@
-"""Commands besides serving: train, convert, compress, evaluate and plot."""

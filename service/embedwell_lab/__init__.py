@@ -1,0 +1,1 @@
+"""Commands that evaluate vectors and draw them."""
