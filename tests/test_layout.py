@@ -184,7 +184,7 @@ def test_starting_the_server_loads_no_wing() -> None:
     program = (
         "import sys, embedwell.cli.serve, embedwell.app, embedwell_models.embedder\n"
         "from embedwell import doors; assert all(doors.load_routes())\n"
-        "assert not {*WINGS} & {*sys.modules}"
+        f"assert not { {*WINGS} } & {{*sys.modules}}"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
