@@ -19,7 +19,11 @@ from embedwell_models.vectors import Floats
 
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-CODE = re.compile(r'(?:\bcode=|\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
+READING = [
+    ROOT / "models/embedwell_models/errors.py",
+    *(ROOT / "models/embedwell_models/read").glob("*.py"),
+]
+CODE = re.compile(r'(?:\bcode=|\bcode: str = |\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
 NEVER_SENT = {"client_gone", "too_large", "unsupported"}  # the client is gone; base classes
 IN_BATCHES = {  # of the problems that a failed batch lists
     *("empty_file", "too_many_requests", "too_many_lines", "line_too_long"),
@@ -30,7 +34,7 @@ IN_BATCHES = {  # of the problems that a failed batch lists
 def test_the_list_of_errors_has_exactly_the_codes_of_the_source() -> None:
     codes = {
         code
-        for path in (ROOT / "service").rglob("*.py")
+        for path in [*(ROOT / "service").rglob("*.py"), *READING]
         for code in CODE.findall(path.read_text(encoding="utf-8"))
     }
     cells = re.findall(r"^- \d+ (`.*?):", ERRORS, re.MULTILINE)

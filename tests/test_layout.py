@@ -47,7 +47,7 @@ CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 BEFORE_ROUTES = [
     path
-    for name in ("engine", "inputs", "inference")
+    for name in ("engine", "inference")
     for path in SERVICE
     if path.is_relative_to(ROOT / "service/embedwell" / name)
 ]
@@ -59,8 +59,8 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
-    "torch_backend precision model_description model_fingerprint hub loading embedder",
-    "embedwell": "doors settings errors line_ends gc_tuning engine limits http inputs "
+    "torch_backend precision model_description model_fingerprint hub read loading embedder",
+    "embedwell": "doors settings errors line_ends gc_tuning engine limits http "
     "inference metrics otlp_resource otlp_metrics tracing routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }

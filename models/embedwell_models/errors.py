@@ -10,12 +10,41 @@ class ModelError(Exception):
     """A model cannot be found, fetched, verified or loaded; the message says what to do."""
 
 
-class EmptyTextError(ValueError):
+class InputError(ValueError):
+    """An input, or an option of its reading, is wrong; the message says what to do.
+
+    code: a short name of the reason. param: the option that is wrong; None if an input is.
+    index: position of the input in the request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "invalid_request",
+        param: str | None = None,
+        index: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.param, self.index = code, param, index
+
+
+class TooManyTokensError(InputError):
+    """The inputs have more tokens than a limit of the caller."""
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message, code="too_many_tokens", index=index)
+
+
+class EmptyTextError(InputError):
     """A text has no token, but the model needs one. index: position in the request."""
 
     def __init__(self, index: int) -> None:
-        super().__init__(f"text {index} has no tokens, and the model needs one")
-        self.index = index
+        super().__init__(
+            f"input {index} has no tokens, but the model needs at least one; leave it out",
+            code="no_input",
+            index=index,
+        )
 
 
 class ImageError(ValueError):
@@ -34,7 +63,7 @@ class TooManyDimensionsError(DimensionsError):
     """More dimensions than the model has are requested."""
 
 
-class UnsplittableTextError(ValueError):
+class UnsplittableTextError(InputError):
     """A long text cannot be tokenised piece by piece. problem: the message without the index."""
 
     def __init__(self, limit: int, index: int | None = None) -> None:
@@ -47,27 +76,40 @@ class UnsplittableTextError(ValueError):
             f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words; shorten or divide the text"
         )
-        super().__init__(self.problem if index is None else f"text {index}: {self.problem}")
+        message = self.problem if index is None else f"input {index}: {self.problem}"
+        super().__init__(message, code="unbroken_text", index=index)
+
+    def with_index(self, index: int) -> "UnsplittableTextError":
+        """Return the error of the text at this position in the request."""
+        return UnsplittableTextError(self.limit, index)
 
 
-class UnpairedTextError(ValueError):
+class UnpairedTextError(InputError):
     """A single text was given to a model that reads pairs. index: position in the request."""
 
     def __init__(self, index: int) -> None:
-        super().__init__(f"text {index} is alone, and the model reads a query and a document")
-        self.index = index
+        message = f"text {index} is alone, and the model reads a query and a document"
+        super().__init__(message, code="not_offered", index=index)
 
 
-class InstructionTooLongError(ValueError):
+class InstructionTooLongError(InputError):
     """An instruction leaves too little room for texts."""
 
     def __init__(self) -> None:
-        super().__init__("the instruction takes more than half of the tokens that the model reads")
+        super().__init__(
+            "the instruction takes more than half of the tokens that the model reads; shorten it",
+            code="prompt_too_long",
+            param="instruction",
+        )
 
 
-class PromptTooLongError(ValueError):
+class PromptTooLongError(InputError):
     """A prompt leaves no room for a text. max_length: maximum tokens that the model reads."""
 
     def __init__(self, max_length: int) -> None:
-        super().__init__(f"the prompt takes the {max_length} tokens that the model reads")
+        super().__init__(
+            f"the prompt takes all of the {max_length} tokens that the model reads; shorten it",
+            code="prompt_too_long",
+            param="prompt",
+        )
         self.max_length = max_length

@@ -16,9 +16,8 @@ from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import ModelPaths
-from embedwell.inference.served_model import ServedModel
+from embedwell.inference.served_model import ServedModel, with_prompts
 from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.inputs.prompts import with_prompts
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import Comparisons, WorkQueue

@@ -34,6 +34,7 @@ ServiceError
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from embedwell_models.errors import InputError, TooManyTokensError, UnpairedTextError
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 
 _INPUTS = (
@@ -286,6 +287,23 @@ class TimedOut(ServiceError):
 
 class DiskFull(ServiceError):
     status, code = 507, "disk_full"
+
+
+def service_error(error: InputError) -> ServiceError:
+    """Return the response to an error of reading the inputs."""
+    if isinstance(error, UnpairedTextError):
+        return NotOffered.single_text(error.index or 0)
+    response = TooLarge if isinstance(error, TooManyTokensError) else BadRequest
+    return response(str(error), code=error.code, param=error.param, index=error.index)
+
+
+@contextmanager
+def service_errors() -> Iterator[None]:
+    """Raise errors of reading the inputs as responses."""
+    try:
+        yield
+    except InputError as error:
+        raise service_error(error) from None
 
 
 @contextmanager

@@ -170,7 +170,7 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
         except ImageTokensError as error:
             return str(error)
         except PromptTooLongError as error:
-            raise BulkError(f"{error}; shorten it") from None
+            raise BulkError(str(error)) from None
         except ModelError as error:  # when the first input loads the image encoder
             raise BulkError(str(error)) from None
         return vector

@@ -107,7 +107,7 @@ class LocalModel(_TextModel):
         try:
             return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
         except PromptTooLongError as error:
-            raise BulkError(f"{error}; shorten it") from None
+            raise BulkError(str(error)) from None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from embedwell.cli.options import load_embedder, model_folder, read
 from embedwell.errors import ServiceError
 from embedwell.inference.position_encoding import PositionTables, compute_tables
-from embedwell.inputs.prompts import Prompts, Role
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.routes.positions import PositionsRequest
 from embedwell.settings.settings import Settings
@@ -28,6 +27,7 @@ from embedwell_client.request_builders import EmbedOptions
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Learned
+from embedwell_models.read.prompts import Prompts, Role
 from embedwell_models.vectors import METRICS, Floats
 
 if TYPE_CHECKING:  # imported when a model is loaded

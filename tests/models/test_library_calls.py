@@ -168,7 +168,9 @@ def test_dimensions_for_which_the_model_was_not_trained_are_refused(dense: Embed
 
 
 def test_a_long_text_without_a_place_to_split_it_is_refused(dense: Embedder) -> None:
-    with pytest.raises(UnsplittableTextError, match="text 1: more than 262144 characters in a row"):
+    with pytest.raises(
+        UnsplittableTextError, match="input 1: more than 262144 characters in a row"
+    ):
         dense.embed(["the", "x" * 300_000, "work"])
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.inference.request_reader import RequestReader
 from tests.service.pipelines import CountingTokenizer, reader_with
 
 
@@ -15,6 +15,6 @@ def counting(minilm_folder: Path) -> CountingTokenizer:
 
 
 @pytest.fixture
-def reader(counting: CountingTokenizer) -> RequestTokenizer:
+def reader(counting: CountingTokenizer) -> RequestReader:
     """A reader of the default model with the counting tokenizer."""
     return reader_with(counting)

@@ -6,12 +6,12 @@ from typing import Any
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import CachedEngine, VectorCache
-from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.read.images import ImageReader
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
@@ -52,9 +52,10 @@ def reader_with(  # noqa: PLR0913 - all but two by name
     lists: ListwiseTokenizer | None = None,
     pairs: PairEncoder | None = None,
     segment_offset: int = 0,
-) -> RequestTokenizer:
+    images: ImageReader | None = None,
+) -> RequestReader:
     queue = WorkQueue(timeout=60, max_wait=60)
-    return RequestTokenizer(
+    return RequestReader(
         tokenizer,
         sentence or VectorRecipe(max_length=256),
         queue,
@@ -67,12 +68,12 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         lists=lists,
         pairs=pairs,
         segment_offset=segment_offset,
-        images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
+        images=images or ImageReader(max_pixels=100, max_tokens=max_tokens),
     )
 
 
 def pipeline_of(
-    reader: RequestTokenizer,
+    reader: RequestReader,
     engine: CachedEngine,
     admission: Admission | None = None,
     *,

@@ -9,13 +9,19 @@ from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ImageInput, Input, InputOptions, TextPair, first_indices
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.output_names import MULTI
+from embedwell_models.read.inputs import (
+    ImageContent,
+    Input,
+    InputOptions,
+    InputRow,
+    TextPair,
+    first_indices,
+)
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 
@@ -111,8 +117,8 @@ class MultiVectors:
     async def query_document_vectors(
         self,
         context: RequestContext,
-        queries: Sequence[str | ImageInput],
-        documents: Sequence[str | ImageInput],
+        queries: Sequence[str | ImageContent],
+        documents: Sequence[str | ImageContent],
         options: InputOptions,
     ) -> tuple[TokenVectors, TokenVectors]:
         """Compute the vectors of queries and of documents, those of all texts in one pass.
@@ -167,7 +173,7 @@ class MultiVectors:
     ) -> TokenVectors:
         """Compute the vectors of queries and documents, according to the roles of the rows."""
         rules = self._checked_rules()
-        ids = [row.token_ids for row in rows]
+        ids = [row.ids for row in rows]
         masks = [rules.has_vector(each, role) for each, role in zip(ids, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
         if max_values is None:  # the response has scores, not vectors

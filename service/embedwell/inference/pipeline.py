@@ -9,7 +9,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result, size_class
+from embedwell.engine.wire.messages import (
+    CONTENT,
+    IMAGE,
+    Job,
+    Result,
+    pack_content,
+    pack_pixels,
+    size_class,
+)
 from embedwell.errors import (
     BadRequest,
     EncodingFailed,
@@ -17,23 +25,24 @@ from embedwell.errors import (
     ServiceError,
     TimedOut,
     reindexed,
+    service_error,
 )
 from embedwell.http.request_context import RequestContext
+from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import PlannedJob, VectorCache
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import Input, InputOptions, TextOrIds, TextPair
-from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.windows import (
+from embedwell.limits.admission import Admission
+from embedwell_models.encoder.batch import FlatRows
+from embedwell_models.errors import InputError
+from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs import TextOutputs
+from embedwell_models.read.inputs import Input, InputOptions, InputRow, TextOrIds, TextPair
+from embedwell_models.read.windows import (
     merge_by_average,
     merge_by_maximum,
     split_windows,
     window_input_indices,
 )
-from embedwell.limits.admission import Admission
-from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.output_names import DENSE, MULTI
-from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 R = TypeVar("R")
@@ -50,7 +59,7 @@ class Pipeline:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        reader: RequestTokenizer,
+        reader: RequestReader,
         admission: Admission,
         cache: VectorCache,
         timeout: float,
@@ -184,7 +193,8 @@ class Pipeline:
         (states,) = await self.hidden(context, [document.row], layers)
         results = zip(document.chunk_inputs(), document.pool(states, "mean"), strict=True)
         return [
-            vector if isinstance(vector, ServiceError) else (row, vector) for row, vector in results
+            service_error(vector) if isinstance(vector, InputError) else (row, vector)
+            for row, vector in results
         ]
 
     async def hidden(
@@ -331,8 +341,14 @@ def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
     tokens: tokens of all jobs of the request.
     """
     prompt_token_counts = [row.prompt_token_count for row in rows]
-    ids, image_tokens = FlatRows.of([row.ids for row in rows]), rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    if image_tokens and output == DENSE:
-        output = CONTENT if rows[0].content else IMAGE
-    return Job(output, ids, counts, size_class(tokens), image_tokens=image_tokens)
+    image_tokens, ids = rows[0].image_tokens, [row.ids for row in rows]
+    if image_tokens:
+        ids = [
+            pack_content(row.ids, row.images) if row.content else pack_pixels(*row.images)
+            for row in rows
+        ]
+        if output == DENSE:
+            output = CONTENT if rows[0].content else IMAGE
+    flat = FlatRows.of(ids)
+    return Job(output, flat, counts, size_class(tokens), image_tokens=image_tokens)

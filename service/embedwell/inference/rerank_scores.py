@@ -6,15 +6,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from embedwell.errors import reindexed
+from embedwell.errors import reindexed, service_errors
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.pairs_and_lists import DocumentList, ListRows, check_listwise
-from embedwell.inputs.prompts import TASK_ROLES
-from embedwell.inputs.request_inputs import InputOptions, TextPair, first_indices
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.output_names import DENSE, LISTWISE
+from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
+from embedwell_models.read.pairs_and_lists import DocumentList, ListRows, check_listwise
+from embedwell_models.read.prompts import TASK_ROLES
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, cosine, listwise_scores
 
@@ -135,7 +134,8 @@ class ListwiseScores:
 
         The documents of equal queries are one list. Raises BadRequest.
         """
-        check_listwise(options)
+        with service_errors():
+            check_listwise(options)
         lists = _lists(pairs)
         context.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
         tokenized = await self.pipeline.reader.read_lists(context, lists, options)

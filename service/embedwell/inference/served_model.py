@@ -1,5 +1,6 @@
 """A served model: its folder, its engine, and the objects that turn inputs into vectors."""
 
+import json
 from collections.abc import Mapping
 from typing import Literal
 
@@ -10,18 +11,20 @@ from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import VectorCache
-from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.hub.known_models import published_prompts
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
+from embedwell_models.read.images import ImageReader
 from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -154,9 +157,9 @@ def _words(description: ModelDescription, tokenizer: Tokenizer) -> NeighborTable
 
 def _reader(
     settings: Settings, model: ModelDescription, tokenizer: Tokenizer, queue: WorkQueue, index: int
-) -> RequestTokenizer:
+) -> RequestReader:
     config = model.spec.config
-    return RequestTokenizer(
+    return RequestReader(
         tokenizer,
         model.sentence,
         queue,
@@ -167,14 +170,12 @@ def _reader(
         auto_truncate=settings.auto_truncate,
         raw_token_ids=settings.raw_token_ids,
         images=ImageReader(
-            queue,
             model.images,
             model.preprocessing,
             model.patches,
             model.pages,
             name=settings.name,
             max_pixels=settings.max_image_pixels,
-            max_texts=settings.max_texts,
             max_tokens=settings.max_tokens,
         ),
         pairs=pair_encoder(tokenizer, config, model.pair_format)
@@ -195,3 +196,20 @@ def _admission(settings: Settings, engine: Engine) -> Admission:
         timeout=settings.request_timeout,
         reliable_rate=lambda: engine.rate.reliable_rate,
     )
+
+
+def with_prompts(description: ModelDescription, setting: str, model: str) -> ModelDescription:
+    """Return the description of a model with the prompts of a setting.
+
+    setting: a JSON object, PUBLISHED_PROMPTS, or "" for none. model: where it comes from. Raises
+    ModelError.
+    """
+    if not setting:
+        return description
+    try:
+        published = setting == PUBLISHED_PROMPTS
+        return description.with_prompts(
+            published_prompts(model) if published else json.loads(setting)
+        )
+    except ModelError as error:
+        raise ModelError(f"EMBEDWELL_PROMPTS: {error}") from None

@@ -9,8 +9,6 @@ import orjson
 from embedwell.errors import BadRequest, TooLarge, reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
@@ -20,6 +18,7 @@ from embedwell_models.outputs import (
     common_entries,
     over_entries,
 )
+from embedwell_models.read.inputs import Input, InputOptions, InputRow
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import METRICS, Floats
 

@@ -1,13 +1,9 @@
 """Limits that several endpoints share, each with its own error code."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.limits.memory_budget import Reservation
-from embedwell_models.errors import PromptTooLongError, UnsplittableTextError
 
 JSON_LIMITS = {
     b":": ("fields", 10_000),
@@ -56,26 +52,6 @@ def check_input_count(count: int, limit: int) -> None:
         )
 
 
-def check_tokens(tokens: int, limit: int) -> None:
-    """Raise TooLarge for too many tokens."""
-    if tokens > limit:
-        raise TooLarge(
-            f"the request has {tokens} tokens or more, but the limit is {limit}; split it",
-            code="too_many_tokens",
-        )
-
-
-def check_window_tokens(tokens: int, limit: int, index: int) -> None:
-    """Raise TooLarge if the windows of one input have too many tokens together."""
-    if tokens > limit:
-        raise TooLarge(
-            f"input {index} has {tokens} tokens or more in windows, but the limit is {limit}; "
-            "shorten it",
-            code="too_many_tokens",
-            index=index,
-        )
-
-
 def check_response_numbers(values: int, limit: int) -> None:
     """Raise TooLarge if a response would have too many numbers."""
     if values > limit:
@@ -103,24 +79,3 @@ class ResponseSize:
                 code="too_many_values",
             )
         self._memory.grow_by_numbers(numbers)
-
-
-@contextmanager
-def tokenization_errors(index: int) -> Iterator[None]:
-    """Raise BadRequest for an input that the tokenizer refuses.
-
-    index: of the input in the request.
-    """
-    try:
-        yield
-    except PromptTooLongError as error:
-        raise BadRequest(
-            f"the prompt takes all of the {error.max_length} tokens that the model reads; "
-            "shorten it",
-            code="prompt_too_long",
-            param="prompt",
-        ) from None
-    except UnsplittableTextError as error:
-        raise BadRequest(
-            f"input {index}: {error.problem}", code="unbroken_text", index=index
-        ) from None

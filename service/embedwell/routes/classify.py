@@ -12,7 +12,6 @@ from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Body,
@@ -31,6 +30,7 @@ from embedwell.routes.common.scores import (
     ranking,
 )
 from embedwell.routes.openai_inputs import Message, conversation
+from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 

@@ -11,17 +11,17 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.field_descriptions import describe_fields, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.prompts import Role
-from embedwell.inputs.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.read.inputs import InputRow
+from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats
 
 ROLES: dict[str | None, Role] = {

@@ -14,7 +14,6 @@ from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import ResponseSize, check_response_numbers
 from embedwell.routes.common.body import input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
@@ -51,6 +50,7 @@ from embedwell.routes.embed_sparse import (
 from embedwell.routes.multi_vector import MultiVectorService
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import TextOutputs
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 

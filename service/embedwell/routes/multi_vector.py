@@ -15,10 +15,10 @@ from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.routes.common.body import Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
     Array,
     BinaryResponse,
@@ -37,6 +37,7 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.openai_inputs import TextsOrObjects
 from embedwell_models.output_names import MULTI
+from embedwell_models.read.inputs import InputOptions
 from embedwell_models.vectors import Floats
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header

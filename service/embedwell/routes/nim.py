@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord
@@ -16,6 +15,7 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
 from embedwell.routes.rerank import RerankService
+from embedwell_models.read.inputs import InputOptions
 
 
 class NIMText(Body):

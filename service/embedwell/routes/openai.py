@@ -12,7 +12,6 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import VOYAGE
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.routes.common.binary_fields import BinaryFields
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
@@ -42,6 +41,7 @@ from embedwell.routes.openai_inputs import (
 )
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.read.prompts import TASK_ROLES, Role
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats, truncate_and_normalize
 

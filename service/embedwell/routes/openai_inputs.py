@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, by_type, input_kind
+from embedwell.routes.common.request_inputs import Content, ImageInput, Input, input_of_parts
 
 
 class InputObject(Body):

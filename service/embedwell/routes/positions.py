@@ -27,7 +27,6 @@ from embedwell.inference.position_encoding import (
     resolve_encoding,
 )
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
@@ -45,6 +44,7 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.positions.tables import Ints
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats
 
 _GROUPED_DIGITS = re.compile(r"\d_\d")  # pydantic accepts 1_000 as Python does

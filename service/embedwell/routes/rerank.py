@@ -11,14 +11,13 @@ from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ImageInput, InputOptions, TextPair
-from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
@@ -35,6 +34,7 @@ from embedwell.routes.rerank_bodies import (
 )
 from embedwell.routes.weaviate import document_scores
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.vectors import Floats
 
 _Ranks = Sequence[tuple[int, float]]
@@ -232,7 +232,7 @@ def _vector_scores(
     return CosineScores(*pipelines, dim, model.comparisons, query.adapter, document.adapter)
 
 
-def _for_vectors(options: InputOptions, reader: RequestTokenizer) -> InputOptions:
+def _for_vectors(options: InputOptions, reader: RequestReader) -> InputOptions:
     """Return the options for a model that compares vectors; raises BadRequest."""
     if options.windows:
         raise BadRequest(

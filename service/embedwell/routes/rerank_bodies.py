@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inputs.request_inputs import ImageInput, InputOptions
 from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, examples
 from embedwell.routes.common.options import (
@@ -26,8 +25,10 @@ from embedwell.routes.common.options import (
     VLLMFields,
     cutting,
 )
+from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import Input, OpenAIUsage
 from embedwell.routes.weaviate import WeaviateRanking
+from embedwell_models.read.inputs import InputOptions
 
 
 class DocumentObject(Body):

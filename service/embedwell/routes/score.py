@@ -9,13 +9,13 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inputs.request_inputs import TextPair
 from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.rerank import RerankService
+from embedwell_models.read.inputs import TextPair
 
 
 class ScoreRequest(PairBody, VLLMFields):

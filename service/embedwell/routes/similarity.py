@@ -17,14 +17,13 @@ from embedwell.inference.similarity_scores import (
     compute_sparse_vectors,
     similarity_scores,
 )
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ImageInput
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import (
     TextsByPath,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.response_types import (
     describe_input,
@@ -42,6 +41,7 @@ from embedwell.routes.similarity_bodies import (
     SourceInputs,
 )
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes up to a millisecond

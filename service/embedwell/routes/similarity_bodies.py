@@ -7,7 +7,6 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import (
     Body,
     ComparisonInput,
@@ -24,6 +23,7 @@ from embedwell.routes.common.options import (
 )
 from embedwell.routes.common.response_body import Matrix
 from embedwell.routes.common.response_types import Input, Prompt, Timing, Usage
+from embedwell_models.read.inputs import InputOptions
 
 
 class Sentences(Body):

@@ -8,12 +8,9 @@ import numpy as np
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.errors import BadRequest, ServiceError
+from embedwell.errors import BadRequest, service_errors
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.chunks import ChunkedDocument
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.spans import Span, SpanPooling, byte_offsets, pool_spans
 from embedwell.routes.common.response_body import (
     JSON,
     Array,
@@ -29,6 +26,10 @@ from embedwell.routes.common.response_body import (
     encode_rows,
     preferred_media_type,
 )
+from embedwell_models.errors import InputError
+from embedwell_models.read.chunks import ChunkedDocument
+from embedwell_models.read.inputs import InputRow
+from embedwell_models.read.spans import Span, SpanPooling, byte_offsets, pool_spans
 from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats, normalize
 
@@ -210,7 +211,8 @@ def span_vectors(
     results = []
     for index, ((_, row, tokens, vectors), text_spans) in enumerate(zip(texts, spans, strict=True)):
         items = [{"start": start, "stop": stop} for start, stop in text_spans]
-        pooled = pool_spans(vectors, tokens, text_spans, pooling, index)
+        with service_errors():
+            pooled = pool_spans(vectors, tokens, text_spans, pooling, index)
         results.append(InputVectors("spans", items, pooled, row))
     return results
 
@@ -221,8 +223,8 @@ def chunk_vectors(
     """Pool the tokens of a document's chunks; raises BadRequest for a chunk without tokens."""
     vectors = []
     for vector in document.pool(states, pooling):
-        if isinstance(vector, ServiceError):
-            raise BadRequest(vector.message, code=vector.code, param="chunks", index=index)
+        if isinstance(vector, InputError):
+            raise BadRequest(str(vector), code=vector.code, param="chunks", index=index)
         vectors.append(vector)
     items = [
         {"tokens": row.tokens, "truncated": row.dropped > 0, "dropped": row.dropped}

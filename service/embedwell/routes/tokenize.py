@@ -10,15 +10,15 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.request_inputs import InputOptions
-from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.spans import ByteOffsets, byte_offsets
+from embedwell.inference.request_reader import RequestReader
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody, VLLMFields
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.spans import ByteOffsets, byte_offsets
 from embedwell_models.tokenizer.tokens import Token
 
 _BYTES_PER_CHARACTER = 200  # maximum of a response; a token has about four characters
@@ -168,7 +168,7 @@ def router(registry: ModelRegistry) -> APIRouter:
 
 
 async def _tokenize_as_vllm(
-    context: RequestContext, reader: RequestTokenizer, body: TokenizeRequest
+    context: RequestContext, reader: RequestReader, body: TokenizeRequest
 ) -> VLLMTokens:
     if body.prompt is None:
         raise BadRequest("inputs: Field required", param="inputs")

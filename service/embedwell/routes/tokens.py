@@ -8,13 +8,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import NonNegativeInt, Tag
 
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, service_errors
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.chunks import ChunkedDocument
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import Input, InputOptions
-from embedwell.inputs.spans import Span, SpanPooling, check_spans
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import (
@@ -30,6 +26,7 @@ from embedwell.routes.common.body import (
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, ReadingBody
+from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
     BinaryResponse,
     EncodingFormat,
@@ -48,6 +45,9 @@ from embedwell.routes.token_results import (
     token_vectors,
 )
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.read.chunks import ChunkedDocument
+from embedwell_models.read.inputs import InputOptions, InputRow
+from embedwell_models.read.spans import SpanPooling, check_spans
 from embedwell_models.vectors import Floats
 
 InputPart = Literal["input", "token", "position", "segment"]
@@ -56,7 +56,7 @@ Layer = Annotated[
     by_type({str: "<part>"}, "<count>"),
 ]
 
-Spans = Annotated[list[Span], FAIL_FAST]
+Spans = Annotated[list[tuple[NonNegativeInt, NonNegativeInt]], FAIL_FAST]
 
 
 class TokensRequest(ReadingBody):
@@ -172,7 +172,8 @@ class TokenVectorService:
         self, context: RequestContext, texts: list[str], body: TokensRequest, layer: int | str
     ) -> list[InputVectors]:
         if body.spans is not None:
-            check_spans(body.spans, texts)
+            with service_errors():
+                check_spans(body.spans, texts)
             values = sum(map(len, body.spans)) * self.model.config.hidden_size
             check_response_numbers(values, self.model.settings.max_values)
             context.memory.grow_by_numbers(values)

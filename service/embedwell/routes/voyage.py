@@ -10,16 +10,16 @@ from typing_extensions import TypedDict
 from embedwell.http.error_responses import VOYAGE
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW
+from embedwell.routes.common.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.response_body import EncodingFormat
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.openai import ROLES, Dtype, OpenAIEmbedding, openai_embeddings
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.read.inputs import InputRow
 
 
 class VoyageImage(Body):

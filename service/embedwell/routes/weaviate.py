@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.inputs.prompts import Role
 from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.response_body import Vector, Vectors, as_lists
@@ -17,6 +16,7 @@ from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.status import check_ready
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats
 
 _ROLES: dict[str | None, Role] = {"query": "query", "passage": "document"}

@@ -14,7 +14,6 @@ from embedwell.errors import BadRequest, located
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.request_inputs import InputOptions
 from embedwell.limits.request_limits import check_input_count, check_response_numbers
 from embedwell.limits.work_queue import FEW_OPERATIONS
 from embedwell.routes.common.body import TextList, Texts, TextsByPath, examples, texts_by_path
@@ -22,6 +21,7 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.output_names import DENSE
+from embedwell_models.read.inputs import InputOptions
 from embedwell_models.tables import neighbors
 from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
 from embedwell_models.tables.table import BLOCK

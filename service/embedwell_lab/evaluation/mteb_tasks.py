@@ -13,9 +13,9 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
-from embedwell.inputs.prompts import Role
 from embedwell.routes.common.response_body import OutputType
 from embedwell_lab.evaluation.scoring import Embed, Result, Variant, variants
+from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats
 
 _ROLES: dict[PromptType, Role] = {PromptType.query: "query", PromptType.document: "document"}

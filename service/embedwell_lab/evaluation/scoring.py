@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import click
 import numpy as np
 
-from embedwell.inputs.prompts import Role
 from embedwell.routes.common.response_body import OutputType
+from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 _COMPONENT_BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}

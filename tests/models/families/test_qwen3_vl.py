@@ -150,7 +150,7 @@ def test_a_text_cut_at_its_start_keeps_what_is_around_it(tmp_path: Path) -> None
 
 def test_an_instruction_has_to_leave_room_for_a_text(tmp_path: Path) -> None:
     write_qwen3_vl(tmp_path)
-    with pytest.raises(PromptTooLongError, match="takes the 128 tokens"):
+    with pytest.raises(PromptTooLongError, match="takes all of the 128 tokens"):
         load(tmp_path).embed(["a"], prompt="any work " * 60)
 
 

@@ -128,7 +128,7 @@ def test_images_that_do_not_fit_have_a_reason(tmp_path: Path) -> None:
     vectors, rejected = model.embed([ImageAndText(FILES[2], "any")], lambda _: None)
     assert "fit into the 50 tokens that are read" in rejected[0] and not vectors.any()
     long = replace(model, model=replace(model.model, prompt="the license " * 9))
-    with pytest.raises(BulkError, match=r"the prompt takes the 50 tokens .*; shorten it"):
+    with pytest.raises(BulkError, match=r"the prompt takes all of the 50 tokens .*; shorten it"):
         long.embed([ImageAndText(FILES[2])], lambda _: None)
 
 

@@ -12,13 +12,13 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
-from embedwell.inputs.request_inputs import InputOptions, TextPair
-from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.work_queue import Comparisons
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
+from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
 from tests.service.pipelines import comparisons, pipeline_of
@@ -36,7 +36,7 @@ class FailingEngine:
 
 
 def failing_at(
-    index: int, reader: RequestTokenizer, folder: Path, queue: Comparisons | None = None
+    index: int, reader: RequestReader, folder: Path, queue: Comparisons | None = None
 ) -> MultiVectors:
     write_stanford(folder)
     model = ModelDescription.read(folder)
@@ -52,7 +52,7 @@ def failing_at(
 
 @pytest.mark.parametrize(("failing", "index"), [(0, 0), (1, 1), (2, 0), (3, 4)])
 def test_a_failure_has_the_index_of_the_first_pair_with_its_text(
-    reader: RequestTokenizer, tmp_path: Path, failing: int, index: int
+    reader: RequestReader, tmp_path: Path, failing: int, index: int
 ) -> None:
     """The engine computes the queries q and r, and then the documents b and c."""
     vectors = failing_at(failing, reader, tmp_path)
@@ -65,7 +65,7 @@ def test_a_failure_has_the_index_of_the_first_pair_with_its_text(
 
 @pytest.mark.parametrize(("failing", "param", "index"), [(1, "a", 1), (2, "b", 0), (4, "b", 2)])
 def test_a_failure_of_similarity_names_the_field_and_the_index_in_it(
-    reader: RequestTokenizer, tmp_path: Path, failing: int, param: str, index: int
+    reader: RequestReader, tmp_path: Path, failing: int, param: str, index: int
 ) -> None:
     vectors = failing_at(failing, reader, tmp_path)
     body = SimilarityRequest.model_validate({"a": ["a", "b"], "b": ["c", "d", "e"]})
@@ -75,7 +75,7 @@ def test_a_failure_of_similarity_names_the_field_and_the_index_in_it(
 
 
 def test_the_scores_of_many_pairs_are_refused_if_they_would_wait_too_long(
-    reader: RequestTokenizer, tmp_path: Path
+    reader: RequestReader, tmp_path: Path
 ) -> None:
     """A comparison of half a billion operations is running; at first a second has 100 million."""
     started, done = threading.Event(), threading.Event()
@@ -106,7 +106,7 @@ def test_the_scores_of_many_pairs_are_refused_if_they_would_wait_too_long(
 
 @pytest.mark.parametrize(("failing", "index"), [(0, None), (2, 1)])
 def test_a_failure_has_the_index_of_the_sentence(
-    reader: RequestTokenizer, tmp_path: Path, failing: int, index: int | None
+    reader: RequestReader, tmp_path: Path, failing: int, index: int | None
 ) -> None:
     vectors = failing_at(failing, reader, tmp_path)
     body = SimilarityRequest.model_validate(
@@ -118,7 +118,7 @@ def test_a_failure_has_the_index_of_the_sentence(
 
 
 def test_a_query_that_is_scored_in_several_steps_has_the_sum_of_its_rows(
-    reader: RequestTokenizer, tmp_path: Path
+    reader: RequestReader, tmp_path: Path
 ) -> None:
     query, document = (np.ones((rows, 128), dtype=np.float32) for rows in (300, 8192))
     scores = failing_at(0, reader, tmp_path).maxsim_scores([(query, document)])

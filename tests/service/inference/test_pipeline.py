@@ -11,12 +11,11 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import InputOptions
-from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.admission import Admission
 from embedwell_models.output_names import DENSE, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.read.inputs import InputOptions, InputRow
 from tests.service.pipelines import LONG, pipeline_of
 
 
@@ -47,7 +46,7 @@ class RecordingEngine:
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
 
-def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestTokenizer) -> None:
+def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestReader) -> None:
     engine = RecordingEngine()
     pipeline = pipeline_of(reader, engine)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
@@ -59,7 +58,7 @@ def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestTokenizer
     assert [job.size_class for job in each_text] == [1] * 9
 
 
-def test_only_computed_tokens_count_as_queued(reader: RequestTokenizer) -> None:
+def test_only_computed_tokens_count_as_queued(reader: RequestReader) -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
     new, cached = (
         pipeline_of(reader, RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
@@ -72,7 +71,7 @@ def test_only_computed_tokens_count_as_queued(reader: RequestTokenizer) -> None:
             asyncio.run(work(cached, RequestContext("a"), ["a text"], InputOptions()))
 
 
-def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestTokenizer) -> None:
+def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestReader) -> None:
     engine, context = RecordingEngine(), RequestContext("a", tokenize_us=400_000)
     pipeline = pipeline_of(reader, engine)
     asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
@@ -80,7 +79,7 @@ def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: Request
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
-def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: RequestTokenizer) -> None:
+def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: RequestReader) -> None:
     admission = Admission(1000, lambda: 1.0, SharedCounters.private(), timeout=100)
     pipeline = pipeline_of(reader, RecordingEngine(), admission)
     with admission.admit(30):
@@ -90,7 +89,7 @@ def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: Reques
             asyncio.run(pipeline.embed(late, ["a text"], InputOptions()))
 
 
-def test_cached_texts_do_not_count_in_the_times(reader: RequestTokenizer) -> None:
+def test_cached_texts_do_not_count_in_the_times(reader: RequestReader) -> None:
     pipeline, context = (
         pipeline_of(reader, FailingEngine(9), cache_bytes=1 << 20),
         RequestContext("a"),
@@ -102,7 +101,7 @@ def test_cached_texts_do_not_count_in_the_times(reader: RequestTokenizer) -> Non
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
 def test_a_window_that_fails_has_the_index_of_its_input(
-    reader: RequestTokenizer, window: int, owner: int
+    reader: RequestReader, window: int, owner: int
 ) -> None:
     pipeline = pipeline_of(reader, FailingEngine(window))
     inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
@@ -111,7 +110,7 @@ def test_a_window_that_fails_has_the_index_of_its_input(
     assert failed.value.index == owner
 
 
-def test_a_failed_input_does_not_affect_the_others(reader: RequestTokenizer) -> None:
+def test_a_failed_input_does_not_affect_the_others(reader: RequestReader) -> None:
     context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
     pipeline = pipeline_of(reader, FailingEngine(2))
     first, second, third = asyncio.run(
@@ -123,6 +122,11 @@ def test_a_failed_input_does_not_affect_the_others(reader: RequestTokenizer) -> 
     assert (context.queue_us, context.compute_us) == (5, 7)
 
 
+def an_image() -> InputRow:
+    pixels = np.zeros((2, 2, 3), dtype=np.uint8)
+    return InputRow(np.empty(0, dtype=np.int32), 0, image_tokens=5, images=[pixels])
+
+
 class FailingImageEngine(RecordingEngine):
     """Fails on the second image of a job."""
 
@@ -132,10 +136,10 @@ class FailingImageEngine(RecordingEngine):
         return await super().submit(job, timeout)
 
 
-def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestTokenizer) -> None:
+def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestReader) -> None:
     pipeline = pipeline_of(reader, FailingImageEngine())
     text = InputRow(np.ones(3, dtype=np.int32), 0)
-    image = InputRow(np.ones(12, dtype=np.int32), 0, image_tokens=5)
+    image = an_image()
     with pytest.raises(EncodingFailed) as caught:
         asyncio.run(pipeline.submit(RequestContext("a"), [text, image, text, image, text], DENSE))
     assert caught.value.index == 3
@@ -166,9 +170,7 @@ class StuckEngine(SparseEngine):
         return await super().submit(job, timeout)
 
 
-def sparse_pipeline(
-    reader: RequestTokenizer, engine: RecordingEngine
-) -> tuple[Pipeline, Admission]:
+def sparse_pipeline(reader: RequestReader, engine: RecordingEngine) -> tuple[Pipeline, Admission]:
     admission = Admission(1, lambda: 0.0, SharedCounters.private())
     return pipeline_of(reader, engine, admission, output_names=(SPARSE,)), admission
 
@@ -184,7 +186,7 @@ def first_index(text: TextOutputs) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 70])
 def test_outputs_computed_in_parts_keep_the_order_of_the_texts(
-    reader: RequestTokenizer, count: int
+    reader: RequestReader, count: int
 ) -> None:
     engine, context = SparseEngine(), RequestContext("a")
     pipeline, admission = sparse_pipeline(reader, engine)
@@ -207,7 +209,7 @@ class TimedEngine(SparseEngine):
 
 
 def test_the_time_of_parts_is_from_the_first_start_to_the_last_end(
-    reader: RequestTokenizer,
+    reader: RequestReader,
 ) -> None:
     context = RequestContext("a")
     pipeline, _ = sparse_pipeline(reader, TimedEngine())
@@ -215,7 +217,7 @@ def test_the_time_of_parts_is_from_the_first_start_to_the_last_end(
     assert (context.queue_us, context.compute_us) == (5, 31)
 
 
-def test_a_response_that_became_too_large_is_not_computed_further(reader: RequestTokenizer) -> None:
+def test_a_response_that_became_too_large_is_not_computed_further(reader: RequestReader) -> None:
     engine = StuckEngine()
     pipeline, admission = sparse_pipeline(reader, engine)
 
@@ -227,7 +229,7 @@ def test_a_response_that_became_too_large_is_not_computed_further(reader: Reques
     assert (len(engine.jobs), engine.cancelled, admission.queued_tokens) == (1, 4, 0)
 
 
-def test_a_cancelled_request_cancels_its_parts(reader: RequestTokenizer) -> None:
+def test_a_cancelled_request_cancels_its_parts(reader: RequestReader) -> None:
     engine = StuckEngine()
     pipeline, admission = sparse_pipeline(reader, engine)
 
@@ -254,7 +256,7 @@ class FailingSparseEngine(SparseEngine):
 
 
 def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
-    reader: RequestTokenizer,
+    reader: RequestReader,
 ) -> None:
     pipeline, _ = sparse_pipeline(reader, FailingSparseEngine())
     work = pipeline.compute_in_parts(RequestContext("a"), rows_from(40), [SPARSE], first_index)
@@ -263,9 +265,9 @@ def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
     assert (caught.value.index, caught.value.message) == (17, "input 17 fails")
 
 
-def test_images_have_no_outputs_in_parts(reader: RequestTokenizer) -> None:
+def test_images_have_no_outputs_in_parts(reader: RequestReader) -> None:
     pipeline, _ = sparse_pipeline(reader, SparseEngine())
-    image = InputRow(np.ones(12, dtype=np.int32), 0, image_tokens=5)
+    image = an_image()
     work = pipeline.compute_in_parts(
         RequestContext("a"), [*rows_from(40), image], [SPARSE], first_index
     )

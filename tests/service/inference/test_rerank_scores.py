@@ -9,10 +9,10 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.rerank_scores import ListwiseScores
-from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.limits.work_queue import Comparisons
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.listwise_reranker import write_listwise_reranker
 from tests.service.pipelines import pipeline_of, reader_with

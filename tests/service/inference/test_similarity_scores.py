@@ -12,12 +12,12 @@ import pytest
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
+from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
-from embedwell.inputs.request_inputs import InputOptions
-from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.read.inputs import InputOptions
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
@@ -186,7 +186,7 @@ class FailingEngine:
 
 @pytest.mark.parametrize(("output", "index"), [(SPARSE_QUERY, 1), (SPARSE, 4)])
 def test_a_failure_has_the_index_among_all_inputs(
-    reader: RequestTokenizer, output: str, index: int
+    reader: RequestReader, output: str, index: int
 ) -> None:
     pipeline = pipeline_of(
         reader,

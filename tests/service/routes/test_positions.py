@@ -15,7 +15,6 @@ from safetensors import safe_open
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.position_encoding import compute_tables, option_names
-from embedwell.inputs.input_row import InputRow
 from embedwell.routes.positions import PositionService, PositionsRequest, SchemeName
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
@@ -33,6 +32,7 @@ from embedwell_models.positions.schemes import (
     Sinusoidal,
     TransformerXL,
 )
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats
 from tests.service.responses import error
 from tests.service.server import Server

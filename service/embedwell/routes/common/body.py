@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 
 from embedwell.errors import Path
 from embedwell.http.field_descriptions import DescribedModel
-from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input
+from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
 
 FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: reporting a million of them would take seconds."""

@@ -11,12 +11,12 @@ from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
 from embedwell.routes.common.response_body import EncodingFormat, OutputType
 from embedwell_models.errors import DimensionsError, TooManyDimensionsError
 from embedwell_models.output_names import DENSE
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _OTHER_DIMENSIONS = "the operator can allow more with EMBEDWELL_DIMENSIONS"

@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 from embedwell.errors import BadRequest, UnknownModel
 from embedwell.http.request_context import model_in_path
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.settings.model_settings import served_task
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.read.prompts import TASK_ROLES, Role
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"

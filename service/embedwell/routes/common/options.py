@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.prompts import TASK_ROLES, Role
-from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import Body
+from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.prompts import TASK_ROLES, Role
 from embedwell_models.tokenizer.tokens import Side
 
 _DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values

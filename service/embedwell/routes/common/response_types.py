@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.prompts import Prompt as ResolvedPrompt
+from embedwell_models.read.inputs import InputRow
+from embedwell_models.read.prompts import Prompt as ResolvedPrompt
 
 
 @forbid_extra

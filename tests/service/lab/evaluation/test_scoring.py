@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 
-from embedwell.inputs.prompts import Role
 from embedwell.routes.common.response_body import OutputType
 from embedwell_lab.evaluate import BASELINES as OFFERED
 from embedwell_lab.evaluation.retrieval import Retrieval
@@ -20,6 +19,7 @@ from embedwell_lab.evaluation.scoring import (
     variants,
 )
 from embedwell_lab.evaluation.tasks import Similarity
+from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats, normalize
 
 pytestmark = pytest.mark.full

@@ -9,15 +9,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedwell.errors import BadRequest, ServiceError
-from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
-from embedwell.inputs.image_reader import PreparedContent, PreparedImage, PreparedInput
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import InputOptions, TextOrIds
-from embedwell.inputs.windows import WindowSplitter
-from embedwell.limits.request_limits import check_tokens, tokenization_errors
-from embedwell_models.errors import PromptTooLongError
+from embedwell_models.errors import (
+    EmptyTextError,
+    InputError,
+    PromptTooLongError,
+    UnsplittableTextError,
+)
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.read.chunks import ChunkedDocument, ChunkReader
+from embedwell_models.read.images import PreparedContent, PreparedImage, PreparedInput
+from embedwell_models.read.inputs import InputOptions, InputRow, TextOrIds, check_tokens
+from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
@@ -65,29 +67,32 @@ class RowTokenizer:
     def read(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Steps[list[InputRow]]:
-        """Tokenize inputs; raises BadRequest, TooLarge.
+        """Tokenize inputs; raises InputError.
 
         first_index: index of the first input in the request.
         """
-        with tokenization_errors(first_index):  # a text that cannot be split is alone in its group
+        # A text that cannot be split is alone in its group.
+        try:
             return (yield from self._read(inputs, prompt, options, first_index))
+        except UnsplittableTextError as error:
+            raise error.with_index(first_index) from None
 
     def for_pairs(self, segment_offset: int) -> "RowTokenizer":
-        """Return a tokenizer that checks rows of pairs, see RequestTokenizer."""
+        """Return a tokenizer that checks rows of pairs, see RequestReader."""
         tokenizer = copy(self)
         tokenizer._segment_offset = segment_offset
         return tokenizer
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
-    ) -> Steps[list[InputRow | ServiceError]]:
+    ) -> Steps[list[InputRow | InputError]]:
         """Like `read`, but returns an error for each invalid input."""
         try:
             return [*(yield from self.read(inputs, prompt, options, first_index))]
-        except ServiceError as error:
+        except InputError as error:
             if len(inputs) == 1:
                 return [error]
-        results: list[InputRow | ServiceError] = []
+        results: list[InputRow | InputError] = []
         for index, item in enumerate(inputs, first_index):
             results += yield from self.read_partial([item], prompt, options, index)
         return results
@@ -98,10 +103,12 @@ class RowTokenizer:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self.max_counted_tokens(options)
         for index, text in enumerate(texts, first_index):
-            with tokenization_errors(index):
+            try:
                 ids, tokens = yield from self._encode_with_tokens(
                     text, prompt, self._side(options), count_limit
                 )
+            except UnsplittableTextError as error:
+                raise error.with_index(index) from None
             results.append((self.checked_row(index, ids, options), tokens))
         return results
 
@@ -119,9 +126,9 @@ class RowTokenizer:
     def read_chunks(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
     ) -> Steps[ChunkedDocument]:
-        """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
+        """Tokenize consecutive chunks of a text as one row; raises InputError."""
         if self._tokenizer.words:
-            raise BadRequest(
+            raise InputError(
                 "a table of word vectors has no context, so chunks are not supported: send "
                 "each chunk as an input",
                 code="not_offered",
@@ -143,17 +150,19 @@ class RowTokenizer:
     ) -> Steps[list[R]]:
         """Return what `describe` returns for each text with its prompt, and all of its tokens.
 
-        special: whether special tokens are added. Raises BadRequest and TooLarge.
+        special: whether special tokens are added. Raises InputError.
         """
         total, results = 0, []
         for index, text in enumerate(texts):
             prompted, tokens = prompt + text, list[Token]()
-            with tokenization_errors(index):
+            try:
                 for chunk in self._tokenizer.token_chunks(prompted, special=special):
                     tokens += chunk
                     total += len(chunk)
                     check_tokens(total, self._max_tokens)
                     yield
+            except UnsplittableTextError as error:
+                raise error.with_index(index) from None
             results.append(describe(prompted, tokens))
         return results
 
@@ -163,10 +172,10 @@ class RowTokenizer:
         return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
     def check_ids(self, ids: Sequence[int], index: int) -> None:
-        """Raise BadRequest for a token id that is not in the vocabulary or the embedding table."""
+        """Raise InputError for a token id that is not in the vocabulary or the embedding table."""
         unknown = next((id for id in ids if not 0 <= id <= self._last_id), None)
         if unknown is not None:
-            raise BadRequest(
+            raise InputError(
                 f"token id {unknown} is not in the model's vocabulary (0 to {self._last_id})",
                 code="unknown_token",
                 index=index,
@@ -250,12 +259,12 @@ class RowTokenizer:
     def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
         # Ids are not changed, because they include the special tokens.
         if not ids:
-            raise BadRequest(
+            raise InputError(
                 "an input has an empty list of token ids", code="no_input", index=index
             )
         self.check_ids(ids, index)
         if not (self._raw_token_ids or self._tokenizer.special_tokens.surround(ids)):
-            raise BadRequest(
+            raise InputError(
                 f"input {index} has token ids without the model's special tokens "
                 f"({self._special_names()}), as ids of another tokenizer do: send texts "
                 "(LangChain: check_embedding_ctx_length=False), or add these tokens",
@@ -272,30 +281,26 @@ class RowTokenizer:
     def checked_row(
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> InputRow:
-        """Return an input whose length and ids are checked; raises BadRequest."""
+        """Return an input whose length and ids are checked; raises InputError."""
         self.check_cut(index, row, options)
         if len(row.ids) < self._min_tokens:
-            raise BadRequest(
-                f"input {index} has no tokens, but the model needs at least one; leave it out",
-                code="no_input",
-                index=index,
-            )
+            raise EmptyTextError(index)
         return self._check_ids_in_table(
             InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
             index,
         )
 
     def check_cut(self, index: int, row: TruncatedIds, options: InputOptions) -> None:
-        """Raise BadRequest for an input that is cut off although it must not be."""
+        """Raise InputError for an input that is cut off although it must not be."""
         if row.dropped and not self._may_cut(options.truncate):
             # Not len(row.ids), which lacks the unknown tokens that some models drop.
             limit = options.max_length or self._tokenizer.max_length
             raise self._too_long(index, limit + row.dropped, limit)
 
-    def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
+    def _too_long(self, index: int, tokens: int, limit: int) -> InputError:
         counted = self._max_tokens
         length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
-        return BadRequest(
+        return InputError(
             # Clients search for OpenAI's wording.
             (
                 f"This model's maximum context length is {limit} tokens, however you requested "
@@ -312,7 +317,7 @@ class RowTokenizer:
             return row
         ids = row.ids - self._segment_offset
         if (unknown := ids[ids > self._last_id]).size:
-            raise BadRequest(
+            raise InputError(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
                 f"{unknown[0]}, but the model's table ends at {self._last_id}",
                 code="unknown_token",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell.errors import BadRequest
-from embedwell.inputs.spans import byte_offsets, check_spans, pool, pool_spans
+from embedwell_models.errors import InputError
+from embedwell_models.read.spans import byte_offsets, check_spans, pool, pool_spans
 from embedwell_models.tokenizer.tokens import Token
 
 
@@ -56,7 +56,7 @@ def test_a_span_has_the_tokens_that_overlap_it_and_no_neighbours() -> None:
 def test_a_span_ends_with_its_text() -> None:
     check_spans([[(0, 3), (2, 3)]], ["abc"])
     for span in ((2, 4), (2, 2)):
-        with pytest.raises(BadRequest, match="empty or outside the text"):
+        with pytest.raises(InputError, match="empty or outside the text"):
             check_spans([[span]], ["abc"])
 
 

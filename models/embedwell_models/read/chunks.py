@@ -6,12 +6,10 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from embedwell.engine.wire.messages import TokenIds
-from embedwell.errors import BadRequest, ServiceError
-from embedwell.inputs.input_row import InputRow, TokenCollector
-from embedwell.inputs.spans import SpanPooling, pool
-from embedwell.limits.request_limits import tokenization_errors
-from embedwell_models.errors import PromptTooLongError
+from embedwell_models.errors import InputError, PromptTooLongError, UnsplittableTextError
+from embedwell_models.read.inputs import InputRow, TokenIds
+from embedwell_models.read.spans import SpanPooling, pool
+from embedwell_models.read.windows import TokenCollector
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, remaining_slice
@@ -35,22 +33,22 @@ class ChunkedDocument:
         ids = [self.row.ids[start:stop] for start, stop in self.ranges]
         return [InputRow(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)]
 
-    def pool(self, states: Floats, method: SpanPooling) -> list[Floats | ServiceError]:
+    def pool(self, states: Floats, method: SpanPooling) -> list[Floats | InputError]:
         """Pool hidden states (T, D) to a vector (D,) of each chunk, or its error if empty."""
         return [
             pool(states[start:stop], method) if start < stop else self._missing_vector(index)
             for index, (start, stop) in enumerate(self.ranges)
         ]
 
-    def _missing_vector(self, index: int) -> BadRequest:
+    def _missing_vector(self, index: int) -> InputError:
         if self.dropped[index]:
-            return BadRequest(
+            return InputError(
                 f"chunk {index} was cut off, because the model reads only {len(self.row.ids)} "
                 "tokens; send fewer chunks together",
                 code="chunk_cut_off",
                 index=index,
             )
-        return BadRequest(
+        return InputError(
             f"chunk {index} has no tokens; leave it out", code="empty_chunk", index=index
         )
 
@@ -67,21 +65,25 @@ class ChunkReader:
     def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[ChunkedDocument]:
         """Tokenize chunks in steps, and cut the row at `side`.
 
-        Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
+        Raises InputError for a chunk that cannot be split for tokenization, and, if `side` is None,
         for the first chunk that does not fit.
         """
         special_tokens = self._tokenizer.special_tokens
-        with tokenization_errors(0):
+        try:
             first = yield from self._first_chunk(texts[0], prompt)
             head = [*special_tokens.prefix, *first.ids[: first.tokens_before_text]]
             room = self._tokenizer.max_length - len(head) - len(special_tokens.suffix)
             if room < 1:
                 raise PromptTooLongError(self._tokenizer.max_length)
+        except UnsplittableTextError as error:
+            raise error.with_index(0) from None
         ids, total = [_as_array(first.ids[first.tokens_before_text :])], 0
         for index, text in enumerate(texts):
             if index:
-                with tokenization_errors(index):
+                try:
                     ids.append(_as_array((yield from self._tokenizer.ids_without_special(text))))
+                except UnsplittableTextError as error:
+                    raise error.with_index(index) from None
             total += len(ids[-1])
             if side is None and total > room:
                 raise _too_long(index, total, room)
@@ -117,8 +119,8 @@ def _as_array(ids: Sequence[int]) -> TokenIds:
     return np.array(ids, dtype=np.int32)
 
 
-def _too_long(index: int, total: int, room: int) -> BadRequest:
-    return BadRequest(
+def _too_long(index: int, total: int, room: int) -> InputError:
+    return InputError(
         f"with chunk {index} the text has {total} tokens, but the model reads {room} besides "
         "its special tokens; send fewer chunks together, or allow truncation",
         code="input_too_long",

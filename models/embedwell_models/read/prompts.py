@@ -1,15 +1,10 @@
 """Resolve the prompt of a request: by name, by text, by role, or by task."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from embedwell.errors import BadRequest
-from embedwell.settings.setting_types import PUBLISHED_PROMPTS
-from embedwell_models.errors import ModelError
-from embedwell_models.hub.known_models import published_prompts
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.errors import InputError
 from embedwell_models.model_files.sentence import VectorRecipe
 
 Role = Literal["query", "document", "classification", "clustering"]
@@ -61,11 +56,11 @@ class Prompts:
 
         A task selects the prompt of its name, else that of its role; another prompt has precedence.
         A role without a prompt has the default prompt, as in sentence-transformers. Raises
-        BadRequest for an unknown name, for more than one of the first three arguments, and for a
+        InputError for an unknown name, for more than one of the first three arguments, and for a
         role that the model's modules are not for.
         """
         if role in _ROUTED and self._role not in (role, None):
-            raise BadRequest(
+            raise InputError(
                 f"these modules are for the role {self._role}: choose those for {role} with "
                 f"task {_ROUTED[role]!r}, or with the model NAME:{_ROUTED[role]}",
                 param="input_type",
@@ -74,7 +69,7 @@ class Prompts:
             return self._default
         by_role = role is not None and task is None
         if (text is not None) + (name is not None) + by_role > 1:
-            raise BadRequest("give only one of prompt, prompt_name and input_type", param="prompt")
+            raise InputError("give only one of prompt, prompt_name and input_type", param="prompt")
         if text is not None:
             return Prompt(None, text)
         if name is not None:
@@ -86,27 +81,10 @@ class Prompts:
     def _named(self, name: str) -> Prompt:
         if name not in self._texts:
             names = ", ".join(map(repr, sorted(self._texts)))
-            raise BadRequest(
+            raise InputError(
                 f"no prompt {name!r}; the model has "
                 + (names or "none, and the operator can add some with EMBEDWELL_PROMPTS"),
                 code="unknown_prompt",
                 param="prompt_name",
             )
         return Prompt(name, self._texts[name])
-
-
-def with_prompts(description: ModelDescription, setting: str, model: str) -> ModelDescription:
-    """Return the description of a model with the prompts of a setting.
-
-    setting: a JSON object, PUBLISHED_PROMPTS, or "" for none. model: where it comes from. Raises
-    ModelError.
-    """
-    if not setting:
-        return description
-    try:
-        published = setting == PUBLISHED_PROMPTS
-        return description.with_prompts(
-            published_prompts(model) if published else json.loads(setting)
-        )
-    except ModelError as error:
-        raise ModelError(f"EMBEDWELL_PROMPTS: {error}") from None

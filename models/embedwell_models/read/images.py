@@ -1,24 +1,26 @@
-"""Images as the engine reads them: decoded and prepared outside the event loop."""
+"""Read images: the pixels of images and of texts with images, in steps, as decoding is slow."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from embedwell.engine.wire.messages import pack_content, pack_pixels
-from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.request_context import RequestContext
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input, TextOrIds
-from embedwell.limits.request_limits import check_input_count, check_tokens
-from embedwell.limits.work_queue import WorkQueue
+import numpy as np
+
 from embedwell_models.config.checkpoint_layout import ImageSpec
-from embedwell_models.errors import ImageError, ImageTokensError
+from embedwell_models.errors import ImageError, ImageTokensError, InputError
 from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.images.tiles import ImageTokens
+from embedwell_models.read.inputs import (
+    ImageContent,
+    ImageFile,
+    Input,
+    InputRow,
+    TextOrIds,
+    check_tokens,
+)
 from embedwell_models.tokenizer.steps import Steps
 
-_WITH_PARTS = (ImageInput, ContentInput)
+_NO_IDS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class PreparedContent:
         return len(self.text)
 
     def row(self, text: InputRow, index: int) -> InputRow:
-        """Return the tokenized input; raises BadRequest if its tokens do not fit the images.
+        """Return the tokenized input; raises InputError if its tokens do not fit the images.
 
         text: the tokenized text. index: of the input.
         """
@@ -52,17 +54,15 @@ class PreparedContent:
             self.patches.check_tokens(text.ids, self.images)
         except ImageTokensError as error:
             message = f"input {index}: {error}"
-            raise BadRequest(message, code="input_too_long", index=index) from None
+            raise InputError(message, code="input_too_long", index=index) from None
         if not self.images:
             return text
         tokens = sum(map(self.patches.tokens, self.images))
         return replace(
             text,
-            ids=pack_content(text.ids, self.images),
+            images=self.images,
             image_tokens=len(text.ids),
             text_tokens=len(text.ids) - tokens,
-            image_pixels=sum(pixels.size // 3 for pixels in self.images),
-            content=True,
         )
 
 
@@ -70,7 +70,7 @@ class PreparedContent:
 class PreparedImage:
     """An image as a tokenized input, or the error of an input whose images cannot be read."""
 
-    result: InputRow | ServiceError
+    result: InputRow | InputError
 
     def __len__(self) -> int:
         """Return the number of characters to tokenize: none."""
@@ -78,7 +78,7 @@ class PreparedImage:
 
     def row(self) -> InputRow:
         """Return the tokenized input, which holds the pixels; raises the error."""
-        if isinstance(self.result, ServiceError):
+        if isinstance(self.result, InputError):
             raise self.result
         return self.result
 
@@ -88,11 +88,10 @@ PreparedInput = PreparedImage | PreparedContent
 
 
 class ImageReader:
-    """Replaces the images among a request's inputs with their pixels."""
+    """Replaces the images among inputs with their pixels."""
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        queue: WorkQueue,
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         patches: ImageTokens | None = None,
@@ -100,100 +99,74 @@ class ImageReader:
         *,
         name: str = "",
         max_pixels: int,
-        max_texts: int,
         max_tokens: int,
     ) -> None:
-        """queue: decodes, image by image.
+        """spec: configuration of the model's image encoder, None without one.
 
-        spec: configuration of the model's image encoder, None without one.
         preprocessing: preparation of the pixels.
         patches: the same, for a model whose images are tokens of a text.
         pages: the same, for a model with a vector for each token of an image.
         name: the model's, for errors.
         max_pixels: limit of one image.
-        max_texts, max_tokens: limits of a request.
+        max_tokens: limit of all inputs.
         """
         self._spec, self._preprocessing, self._patches = spec, preprocessing, patches
         self._pages, self._name = pages, name
-        self._queue, self._max_pixels = queue, max_pixels
-        self._max_texts, self._max_tokens = max_texts, max_tokens
+        self._max_pixels, self._max_tokens = max_pixels, max_tokens
 
-    async def prepare(
-        self, context: RequestContext, inputs: Sequence[Input]
-    ) -> Sequence[TextOrIds | PreparedInput]:
-        """Prepare the images of a request; texts are returned unchanged.
+    def prepare(
+        self, contents: Mapping[int, ImageContent], tokens: int
+    ) -> tuple[Steps[dict[int, PreparedInput]], int]:
+        """Return the steps that prepare images by their indices, and the known bytes of the pixels.
 
-        Raises BadRequest for a model without images, TooLarge, Overloaded and TimedOut. An image
-        that cannot be read raises its error when its row is requested.
+        The bytes are 0 if they depend on the images. An image that cannot be read raises its error
+        when its row is requested. tokens: those that the request has already.
+
+        Raises InputError for a model without images, and TooManyTokensError, as do the steps.
         """
-        items = [_only_part(item) if isinstance(item, ContentInput) else item for item in inputs]
-        contents = {i: item for i, item in enumerate(items) if isinstance(item, _WITH_PARTS)}
-        if not contents:
-            return [item for item in items if not isinstance(item, _WITH_PARTS)]
-        check_input_count(len(inputs), self._max_texts)
-        steps = self._check(context, contents)
-        start = time.perf_counter()
-        context.tokenize_start = context.tokenize_start or start
-        size = sum(len(image.image) for item in contents.values() for image in _images(item))
-        try:
-            prepared = await self._queue.run(steps, size, context.tokenize_us / 1e6)
-        finally:
-            context.tokenize_us += round((time.perf_counter() - start) * 1e6)
-        cut = [item for item in prepared.values() if isinstance(item, PreparedContent)]
-        context.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
-        return [
-            prepared[index] if isinstance(item, _WITH_PARTS) else item
-            for index, item in enumerate(items)
-        ]
-
-    def _check(
-        self, context: RequestContext, contents: Mapping[int, ImageInput | ContentInput]
-    ) -> Steps[dict[int, PreparedInput]]:
-        """Return the steps that prepare the images; raises BadRequest and TooLarge."""
         if self._patches is not None and not self._patches.single:
-            return self._run_contents(self._patches, contents, context.tokens)
-        images = {i: item for i, item in contents.items() if isinstance(item, ImageInput)}
+            return self._run_contents(self._patches, contents, tokens), 0
+        images: dict[int, ImageFile] = {}
         for index, item in contents.items():
-            if isinstance(item, ContentInput):
-                raise BadRequest(
-                    f"input {index} has {len(item.content)} parts of content, but the model "
-                    f"{self._name!r} embeds one text or one image at a time; send each part as an "
-                    "input of its own",
-                    code="not_offered",
-                    index=index,
-                )
+            match item.parts:
+                case [image] if not isinstance(image, str):
+                    images[index] = image
+                case parts:
+                    raise InputError(
+                        f"input {index} has {len(parts)} parts of content, but the model "
+                        f"{self._name!r} embeds one text or one image at a time; send each part "
+                        "as an input of its own",
+                        code="not_offered",
+                        index=index,
+                    )
         if self._pages is not None:
-            return self._run_pages(self._pages, images, context.tokens)
+            return self._run_pages(self._pages, images, tokens), 0
         if self._spec is None:
-            raise BadRequest(
+            raise InputError(
                 "this model reads texts only; send no images",
                 code="not_offered",
                 index=next(iter(images)),
             )
-        check_tokens(context.tokens + len(images) * self._spec.tokens, self._max_tokens)
-        context.memory.grow(len(images) * 3 * self._spec.image_size**2)
-        return self._run(images)
+        check_tokens(tokens + len(images) * self._spec.tokens, self._max_tokens)
+        return self._run(images), len(images) * 3 * self._spec.image_size**2
 
-    def _run(self, images: Mapping[int, ImageInput]) -> Steps[dict[int, PreparedInput]]:
+    def _run(self, images: Mapping[int, ImageFile]) -> Steps[dict[int, PreparedInput]]:
+        assert self._spec is not None and self._preprocessing is not None
         prepared: dict[int, PreparedInput] = {}
         for index, image in images.items():
             try:
-                prepared[index] = PreparedImage(self._row(image))
+                pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
+                row = InputRow(_NO_IDS, 0, image_tokens=self._spec.tokens, images=(pixels,))
+                prepared[index] = PreparedImage(row)
             except ImageError as error:
                 prepared[index] = PreparedImage(_unreadable(index, error))
             yield
         return prepared
 
-    def _row(self, image: ImageInput) -> InputRow:
-        assert self._spec is not None and self._preprocessing is not None
-        pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
-        tokens, read = self._spec.tokens, pixels.size // 3
-        return InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
-
     def _run_pages(
-        self, pages: Pages, images: Mapping[int, ImageInput], tokens: int
+        self, pages: Pages, images: Mapping[int, ImageFile], tokens: int
     ) -> Steps[dict[int, PreparedInput]]:
-        """Prepare the images of pages one by one; raises TooLarge.
+        """Prepare the images of pages one by one; raises TooManyTokensError.
 
         tokens: those that the request has already.
         """
@@ -213,10 +186,10 @@ class ImageReader:
     def _run_contents(
         self,
         patches: ImageTokens,
-        contents: Mapping[int, ImageInput | ContentInput],
+        contents: Mapping[int, ImageContent],
         tokens: int,
     ) -> Steps[dict[int, PreparedInput]]:
-        """Prepare the images one by one; raises TooLarge.
+        """Prepare the images one by one; raises TooManyTokensError.
 
         tokens: those that the request has already.
         """
@@ -224,7 +197,7 @@ class ImageReader:
         for index, item in contents.items():
             parts: list[str | Pixels] = []
             try:
-                for part in _parts(item):
+                for part in item.parts:
                     if isinstance(part, str):
                         parts.append(part)
                         continue
@@ -241,19 +214,32 @@ class ImageReader:
         return prepared
 
 
-def _only_part(item: ContentInput) -> Input:
-    return item if len(item.content) > 1 else item.content[0].value
+def find_images(inputs: Sequence[Input]) -> tuple[list[TextOrIds], dict[int, ImageContent]]:
+    """Return the texts and token ids, and by their indices the inputs that have images.
+
+    Each input with images is an empty text among the texts. A content of a single text is a text.
+    """
+    texts, contents = list[TextOrIds](), dict[int, ImageContent]()
+    for index, item in enumerate(inputs):
+        if isinstance(item, str | list):
+            texts.append(item)
+            continue
+        match item.parts:
+            case [str(text)]:
+                texts.append(text)
+            case _:
+                texts.append("")
+                contents[index] = item
+    return texts, contents
 
 
-def _parts(item: ImageInput | ContentInput) -> Sequence[str | ImageInput]:
-    return [item] if isinstance(item, ImageInput) else item.parts
+def encoded_size(contents: Mapping[int, ImageContent]) -> int:
+    """Return the total size of the encoded images."""
+    parts = (part for item in contents.values() for part in item.parts)
+    return sum(part.encoded_size for part in parts if not isinstance(part, str))
 
 
-def _images(item: ImageInput | ContentInput) -> Sequence[ImageInput]:
-    return [part for part in _parts(item) if isinstance(part, ImageInput)]
-
-
-def _unreadable(index: int, error: ImageError) -> BadRequest:
-    return BadRequest(
+def _unreadable(index: int, error: ImageError) -> InputError:
+    return InputError(
         f"input {index}: the image cannot be read: {error}", code="invalid_image", index=index
     )

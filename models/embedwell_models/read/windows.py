@@ -1,17 +1,44 @@
 """Split inputs that exceed the model's length into windows, and average their vectors."""
 
-from collections.abc import Sequence
-from itertools import accumulate
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, takewhile
 
 import numpy as np
 
-from embedwell.inputs.input_row import InputRow, TokenCollector
-from embedwell.limits.request_limits import check_window_tokens
 from embedwell_models.errors import PromptTooLongError
+from embedwell_models.read.inputs import InputRow, check_window_tokens
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import parts
 from embedwell_models.vectors import Floats
+
+
+class TokenCollector:
+    """Collects the ids of a prompt and a text, with special tokens."""
+
+    def __init__(self) -> None:
+        self.ids = array("i")
+        self._outside = bytearray()  # for each id, whether it is a prompt or special token
+
+    def add(self, batch: Sequence[tuple[int, bool]]) -> None:
+        """Add ids, each with a flag for a prompt or special token."""
+        self.ids.extend(id for id, _ in batch)
+        self._outside.extend(outside for _, outside in batch)
+
+    @property
+    def tokens_before_text(self) -> int:
+        """Number of tokens before the first one of the text."""
+        return _leading(self._outside)
+
+    @property
+    def tokens_after_text(self) -> int:
+        """Number of tokens after the last one of the text."""
+        return _leading(reversed(self._outside))
+
+
+def _leading(outside: Iterable[int]) -> int:
+    return sum(1 for _ in takewhile(bool, outside))
 
 
 class WindowSplitter:
@@ -28,7 +55,7 @@ class WindowSplitter:
     def split_text(self, text: str, prompt: str, index: int) -> Steps[InputRow]:
         """Split a text, in steps.
 
-        Raises TooLarge, PromptTooLongError and UnsplittableTextError.
+        Raises TooManyTokensError, PromptTooLongError and UnsplittableTextError.
         """
         collector = TokenCollector()
         for tokens in self._tokenizer.id_chunks(text, prompt):
@@ -40,7 +67,7 @@ class WindowSplitter:
         )
 
     def split_ids(self, ids: list[int], index: int) -> InputRow:
-        """Split token ids; raises TooLarge."""
+        """Split token ids; raises TooManyTokensError."""
         return self._cut(ids, *self._tokenizer.special_tokens.count_around(ids), index)
 
     def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> InputRow:

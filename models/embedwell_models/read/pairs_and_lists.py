@@ -6,12 +6,15 @@ from itertools import accumulate
 
 import numpy as np
 
-from embedwell.errors import BadRequest, NotOffered
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import InputOptions, TextPair
-from embedwell.inputs.row_tokenizer import RowTokenizer
-from embedwell.limits.request_limits import check_tokens, check_window_tokens, tokenization_errors
-from embedwell_models.errors import InstructionTooLongError, UnpairedTextError
+from embedwell_models.errors import InputError, UnpairedTextError, UnsplittableTextError
+from embedwell_models.read.inputs import (
+    InputOptions,
+    InputRow,
+    TextPair,
+    check_tokens,
+    check_window_tokens,
+)
+from embedwell_models.read.row_tokenizer import RowTokenizer
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
@@ -28,7 +31,7 @@ class PairRowTokenizer:
         self._pairs, self._row_tokenizer, self._max_tokens = pairs, row_tokenizer, max_tokens
 
     def for_options(self, options: InputOptions) -> "PairRowTokenizer":
-        """Return a tokenizer for the instruction and the maximum length; raises BadRequest."""
+        """Return a tokenizer for the instruction and the maximum length; raises InputError."""
         tokenizer = self._for_instruction(options.instruction)
         return tokenizer if options.max_pair is None else tokenizer._for_length(options.max_pair)
 
@@ -37,7 +40,7 @@ class PairRowTokenizer:
             return self
         least = self._pairs.min_length
         if max_length < least:
-            raise BadRequest(
+            raise InputError(
                 f"truncate_prompt_tokens is {max_length}, but a pair needs {least} tokens or more; "
                 "increase it",
                 param="truncate_prompt_tokens",
@@ -50,12 +53,10 @@ class PairRowTokenizer:
             return self
         try:
             pairs = self._pairs.with_instruction(instruction)
-        except InstructionTooLongError as error:
-            raise BadRequest(
-                f"{error}; shorten it", code="prompt_too_long", param="instruction"
-            ) from None
+        except InputError:
+            raise
         except ValueError:
-            raise BadRequest(
+            raise InputError(
                 "this model supports no instruction; leave it out",
                 code="not_offered",
                 param="instruction",
@@ -70,15 +71,17 @@ class PairRowTokenizer:
     def read(
         self, pairs: Sequence[TextPair], prompt: str, options: InputOptions, first_index: int
     ) -> Steps[list[InputRow]]:
-        """Tokenize pairs, which have no prompt; raises BadRequest and TooLarge.
+        """Tokenize pairs, which have no prompt; raises InputError.
 
         first_index: index of the first pair in the request.
         """
         try:
-            with tokenization_errors(first_index):
+            try:
                 return (yield from self._read(pairs, options, first_index))
+            except UnsplittableTextError as error:
+                raise error.with_index(first_index) from None
         except UnpairedTextError as error:
-            raise NotOffered.single_text(first_index + error.index) from None
+            raise UnpairedTextError(first_index + (error.index or 0)) from None
 
     def _read(
         self, pairs: Sequence[TextPair], options: InputOptions, first_index: int
@@ -142,15 +145,19 @@ class ListwiseReader:
         self.added_characters = lists.format.added_characters
 
     def read(self, each: DocumentList, options: InputOptions) -> Steps[ListRows]:
-        """Tokenize a list, whose query is cut if it is too long; raises BadRequest and TooLarge."""
+        """Tokenize a list, whose query is cut if it is too long; raises InputError."""
         rows, counted = list[InputRow](), self._row_tokenizer.max_counted_tokens(options)
-        with tokenization_errors(each.indices[0]):
+        try:
             blocks = yield from self._lists.begin(
                 each.query, options.instruction, options.max_length, options.side
             )
+        except UnsplittableTextError as error:
+            raise error.with_index(each.indices[0]) from None
         for index, document in zip(each.indices, each.documents, strict=True):
-            with tokenization_errors(index):
+            try:
                 row = yield from blocks.add(document, counted)
+            except UnsplittableTextError as error:
+                raise error.with_index(index) from None
             self._row_tokenizer.check_cut(index, row, options)
             rows.append(_row(row.ids, row.dropped))
             check_tokens(sum(map(len, blocks.ids)), self._max_tokens)
@@ -159,14 +166,14 @@ class ListwiseReader:
 
 
 def check_listwise(options: InputOptions) -> None:
-    """Raise BadRequest for options of pairs that lists do not have."""
+    """Raise InputError for options of pairs that lists do not have."""
     if options.windows:
-        raise BadRequest(
+        raise InputError(
             "on_overflow must be error, start or end for a model that ranks lists",
             param="on_overflow",
         )
     if options.max_pair is not None:
-        raise BadRequest(
+        raise InputError(
             "this model reads all documents together; limit each with max_tokens_per_doc in place "
             "of truncate_prompt_tokens",
             code="not_offered",

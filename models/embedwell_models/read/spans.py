@@ -5,21 +5,21 @@ from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
-from pydantic import NonNegativeInt
 
-from embedwell.errors import BadRequest
+from embedwell_models.errors import InputError
 from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats
 
-Span = tuple[NonNegativeInt, NonNegativeInt]
+Span = tuple[int, int]
+"""Start and stop of a part of a text, in characters."""
 SpanPooling = Literal["mean", "max"]
 """Method to combine the token vectors of a span or chunk into one vector."""
 
 
 def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
-    """Raise BadRequest unless each text has a list of spans that lie within the text."""
+    """Raise InputError unless each text has a list of spans that lie within the text."""
     if len(spans) != len(texts):
-        raise BadRequest(
+        raise InputError(
             f"spans has {len(spans)} lists, but there are {len(texts)} texts; give one list "
             "for each text",
             param="spans",
@@ -27,7 +27,7 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
     for index, (text, spans_of_text) in enumerate(zip(texts, spans, strict=True)):
         for start, stop in spans_of_text:
             if not start < stop <= len(text):
-                raise BadRequest(
+                raise InputError(
                     f"span [{start}, {stop}) is empty or outside the text, which has "
                     f"{len(text)} characters",
                     param="spans",
@@ -50,7 +50,7 @@ def pool_spans(
 ) -> Floats:
     """Pool the tokens that overlap each span of text `index`: (T, D) -> (spans, D).
 
-    Raises BadRequest for a span without tokens.
+    Raises InputError for a span without tokens.
     """
     vectors = [pool(states[_overlapping(tokens, span, index)], method) for span in spans]
     return np.stack(vectors) if vectors else states[:0]
@@ -67,7 +67,7 @@ def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
         and token.stop > start
     ]
     if not overlapping:
-        raise BadRequest(
+        raise InputError(
             f"span [{start}, {stop}) contains no token, because it is white space or was cut "
             "off; leave it out",
             code="empty_span",

@@ -1,16 +1,11 @@
 """Late chunking on /embed and /tokens, against the library's hidden states."""
 
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from embedwell.errors import BadRequest
-from embedwell.inputs.chunks import ChunkReader
 from embedwell_models import Embedder
-from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.service.local_server import local_server
@@ -93,24 +88,6 @@ def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Http
         "chunks",
     )
     assert "chunk 2" in response["message"]
-
-
-def test_chunks_that_just_fit_are_not_cut(minilm_folder: Path) -> None:
-    chunks = ChunkReader(Tokenizer(minilm_folder, 8))
-    document = run_to_completion(chunks.read(["one two three", "four five six"], "", None))
-    assert document.ranges == [(1, 4), (4, 7)] and document.dropped == [0, 0]
-    assert document.row.dropped == 0
-    cut = run_to_completion(chunks.read(["one two three", "four five six seven"], "", "right"))
-    assert cut.dropped == [0, 1] and cut.row.dropped == 1
-    with pytest.raises(BadRequest, match="the text has 7 tokens, but the model reads 6 "):
-        run_to_completion(chunks.read(["one two three", "four five six seven"], "", None))
-
-
-def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
-    chunks = ChunkReader(Tokenizer(minilm_folder, 8))
-    assert run_to_completion(chunks.read(["one"], "long " * 5, None)).ranges == [(6, 7)]
-    with pytest.raises(BadRequest, match="the prompt takes all of the 8 tokens"):
-        run_to_completion(chunks.read(["one"], "long " * 6, "right"))
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
-"""Inputs of a request, as its body contains them, and options of their tokenization."""
+"""Inputs of a request with images, as its body contains them."""
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import ConfigDict, Field
 
 from embedwell.http.field_descriptions import DescribedModel
-from embedwell.inputs.prompts import Role
 from embedwell_models.errors import ImageError
-from embedwell_models.tokenizer.tokens import Side
+from embedwell_models.read.inputs import TextOrIds
 
 _SCHEME = 20  # characters within which another URL's scheme ends
 
@@ -27,6 +25,16 @@ class ImageInput(_Model):
     """
 
     image: str
+
+    @property
+    def parts(self) -> list[Self]:
+        """The image."""
+        return [self]
+
+    @property
+    def encoded_size(self) -> int:
+        """Number of characters to decode."""
+        return len(self.image)
 
     def __len__(self) -> int:
         """Return the number of characters to tokenize: none."""
@@ -129,8 +137,6 @@ class ContentInput(_Model):
         return sum(map(len, self.parts))
 
 
-TextOrIds = str | list[int]
-"""An input: a text, or token ids."""
 Input = TextOrIds | ImageInput | ContentInput
 """An input of a model that may also embed images, or texts with images."""
 
@@ -146,56 +152,3 @@ def input_of_parts(parts: Sequence[Part]) -> str | ImageInput | ContentInput:
     """Return the only text or image of an input, or all of its parts."""
     values = [part.value for part in parts]
     return values[0] if len(values) == 1 else ContentInput.of(values)
-
-
-@dataclass(slots=True)
-class InputOptions:
-    """Prompt and truncation of the inputs of one request.
-
-    truncate: None for the server's setting.
-    side: which end to cut off; None for the side in the model's files.
-    role, task: select a prompt, unless there is one. A task implies a role.
-    max_length: maximum tokens of an input, or of the second text of a pair; None for the model's.
-    max_pair: maximum tokens of a pair, or of each of its texts for a model that embeds.
-    windows: split an input that is too long into windows instead of truncating it.
-    count_dropped: count all tokens that are cut off, which requires tokenizing long texts
-        completely.
-    instruction: instruction to a reranker that is a language model; None for the model's.
-    any_count: whether the request may have any number of inputs; their tokens are limited.
-    """
-
-    truncate: bool | None = None
-    side: Side | None = None
-    prompt: str | None = None
-    prompt_name: str | None = None
-    role: Role | None = None
-    task: str | None = None
-    windows: bool = False
-    count_dropped: bool = False
-    instruction: str | None = None
-    max_length: int | None = None
-    any_count: bool = False
-    max_pair: int | None = None
-
-    def with_max_length(self, max_length: int | None) -> "InputOptions":
-        """Return the same options with another maximum length; unchanged for None."""
-        return self if max_length is None else replace(self, max_length=max_length)
-
-
-@dataclass(frozen=True, slots=True)
-class TextPair:
-    """Two texts that are read together, or a single text; `len` counts their characters."""
-
-    first: str
-    second: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.second or "")
-
-
-def first_indices(texts: Iterable[str]) -> dict[str, int]:
-    """Map each text to the index at which it comes first."""
-    indices: dict[str, int] = {}
-    for index, text in enumerate(texts):
-        indices.setdefault(text, index)
-    return indices

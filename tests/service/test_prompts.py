@@ -5,11 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedwell.errors import BadRequest
-from embedwell.inputs.prompts import Prompt, Prompts, Role, with_prompts
+from embedwell.inference.served_model import with_prompts
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.sentence import VectorRecipe
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -121,34 +119,6 @@ def test_an_unknown_name_is_refused_on_every_route(
     assert (failure["code"], failure["param"]) == ("unknown_prompt", "prompt_name")
 
 
-@pytest.mark.parametrize(
-    ("names", "role", "chosen"),
-    [
-        (("query", "document"), "document", "document"),
-        (("corpus", "passage"), "document", "passage"),
-        (("search_query", "search_document"), "query", "search_query"),
-        (("search_query", "search_document"), "document", "search_document"),
-        (("clustering", "classification"), "classification", "classification"),
-        (("clustering", "classification"), "clustering", "clustering"),
-        (("query",), "document", None),
-        ((), "query", None),
-    ],
-)
-def test_a_role_has_the_models_prompt_for_it_or_the_default(
-    names: tuple[str, ...], role: Role, chosen: str | None
-) -> None:
-    prompts = Prompts(VectorRecipe(max_length=9, prompts={name: f"{name}: " for name in names}))
-    expected = Prompt(chosen, f"{chosen}: " if chosen else "")
-    assert prompts.resolve(None, None, role) == expected
-
-
-def test_a_prompt_has_precedence_over_a_task_and_its_role() -> None:
-    prompts = Prompts(VectorRecipe(max_length=9, prompts={"query": "q: "}))
-    task = "retrieval.query"
-    assert prompts.resolve("a", None, "query", task) == Prompt(None, "a")
-    assert prompts.resolve(None, None, "query", task) == Prompt("query", "q: ")
-
-
 def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> None:
     for body in (
         {"prompt": "a", "prompt_name": "query"},
@@ -159,10 +129,3 @@ def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> Non
         assert error(response, 400)["param"] == "prompt"
     failure = error(server_with_prompts.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
     assert failure["param"] == "input_type"
-
-
-def test_the_error_of_an_unknown_name_lists_the_models_names() -> None:
-    with pytest.raises(BadRequest, match=r"no prompt 'title'; the model has 'query'$"):
-        Prompts(VectorRecipe(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)
-    with pytest.raises(BadRequest, match=r"the model has none, and .* EMBEDWELL_PROMPTS"):
-        Prompts(VectorRecipe(max_length=9)).resolve(None, "title", None)

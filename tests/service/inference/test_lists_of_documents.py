@@ -7,10 +7,10 @@ import pytest
 
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.pairs_and_lists import DocumentList
-from embedwell.inputs.request_inputs import InputOptions
-from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.inference.request_reader import RequestReader
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.pairs_and_lists import DocumentList
 from tests.models.listwise_reranker import write_listwise_reranker
 from tests.service.pipelines import CountingTokenizer, reader_with
 
@@ -26,7 +26,7 @@ def tokenizer(model: ModelDescription) -> CountingTokenizer:
 
 
 @pytest.fixture
-def reader(model: ModelDescription, tokenizer: CountingTokenizer) -> RequestTokenizer:
+def reader(model: ModelDescription, tokenizer: CountingTokenizer) -> RequestReader:
     assert model.listwise
     lists = model.listwise.tokenizer(tokenizer)
     return reader_with(tokenizer, model.sentence, max_texts=2000, lists=lists)
@@ -37,7 +37,7 @@ def list_of(*documents: str) -> DocumentList:
 
 
 def test_a_list_of_too_many_tokens_is_not_read_to_its_end(
-    reader: RequestTokenizer, tokenizer: CountingTokenizer
+    reader: RequestReader, tokenizer: CountingTokenizer
 ) -> None:
     documents = list_of(*["a copy of the work"] * 2000)
     with pytest.raises(TooLarge):
@@ -45,14 +45,14 @@ def test_a_list_of_too_many_tokens_is_not_read_to_its_end(
     assert tokenizer.read < 1000
 
 
-def test_an_error_has_the_index_of_its_document(reader: RequestTokenizer) -> None:
+def test_an_error_has_the_index_of_its_document(reader: RequestReader) -> None:
     documents = list_of("a", "a work", "b" * 200_000)
     with pytest.raises(BadRequest) as raised:
         asyncio.run(reader.read_lists(RequestContext("a"), [documents], InputOptions()))
     assert (raised.value.code, raised.value.index) == ("unbroken_text", 2)
 
 
-def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestTokenizer) -> None:
+def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestReader) -> None:
     context, lists = RequestContext("a"), [list_of(*["a"] * 130), list_of("a", "a work")]
     rows = asyncio.run(reader.read_lists(context, lists, InputOptions()))
     assert [each.sizes for each in rows] == [[125, 5], [2]]
@@ -69,14 +69,14 @@ def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestTokenizer)
     ids=["of one document", "of many"],
 )
 def test_many_short_texts_are_tokenized_in_threads(
-    reader: RequestTokenizer, tokenizer: CountingTokenizer, lists: list[DocumentList]
+    reader: RequestReader, tokenizer: CountingTokenizer, lists: list[DocumentList]
 ) -> None:
     asyncio.run(reader.read_lists(RequestContext("a"), lists, InputOptions()))
     assert threading.current_thread().name not in tokenizer.threads
 
 
 def test_a_short_list_is_tokenized_at_once(
-    reader: RequestTokenizer, tokenizer: CountingTokenizer
+    reader: RequestReader, tokenizer: CountingTokenizer
 ) -> None:
     asyncio.run(reader.read_lists(RequestContext("a"), [list_of("a", "a work")], InputOptions()))
     assert tokenizer.threads == {threading.current_thread().name}

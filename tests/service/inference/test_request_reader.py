@@ -1,6 +1,7 @@
-"""Tests of the reader, with the default model's tokenizer, counting its calls."""
+"""Tests of the reader of requests, with the default model's tokenizer, counting its calls."""
 
 import asyncio
+import base64
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +15,23 @@ import embedwell_models.model_description
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import InputOptions, TextPair
-from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.windows import split_windows
+from embedwell.inference.request_reader import RequestReader
+from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
+from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.read.images import ImageReader
+from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
+from embedwell_models.read.windows import split_windows
 from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 from tests.conftest import Folder
+from tests.models.image_models import SIDE, encoded, picture, write_clip
+from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
 from tests.models.tiny import VOCABULARY, with_token
 from tests.service.pipelines import LONG, CountingTokenizer, pipeline_of, reader_with
 
@@ -44,7 +49,7 @@ class Zeros:
 
 
 def test_token_vectors_tokenize_each_text_once(
-    reader: RequestTokenizer, counting: CountingTokenizer, minilm_folder: Path
+    reader: RequestReader, counting: CountingTokenizer, minilm_folder: Path
 ) -> None:
     pipeline = pipeline_of(reader, Zeros())
     model: Any = SimpleNamespace(
@@ -61,7 +66,7 @@ def test_token_vectors_tokenize_each_text_once(
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_read_with_tokens_returns_the_rows_of_read(reader: RequestTokenizer, side: Side) -> None:
+def test_read_with_tokens_returns_the_rows_of_read(reader: RequestReader, side: Side) -> None:
     reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
     plain, described_context = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
@@ -79,7 +84,7 @@ def test_read_with_tokens_returns_the_rows_of_read(reader: RequestTokenizer, sid
     )
 
 
-def test_describe_refuses_long_texts_that_may_not_be_cut(reader: RequestTokenizer) -> None:
+def test_describe_refuses_long_texts_that_may_not_be_cut(reader: RequestReader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
         asyncio.run(
             reader.read_with_tokens(RequestContext("a"), ["a", LONG], InputOptions(truncate=False))
@@ -89,14 +94,14 @@ def test_describe_refuses_long_texts_that_may_not_be_cut(reader: RequestTokenize
 VERY_LONG = "many words " * 3000
 
 
-def test_the_error_of_a_very_long_text_has_its_length(reader: RequestTokenizer) -> None:
+def test_the_error_of_a_very_long_text_has_its_length(reader: RequestReader) -> None:
     refused = InputOptions(truncate=False)
     for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
 
 
-def test_tokens_that_are_cut_off_are_counted_on_request(reader: RequestTokenizer) -> None:
+def test_tokens_that_are_cut_off_are_counted_on_request(reader: RequestReader) -> None:
     (row,) = asyncio.run(
         reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count_dropped=True))
     )
@@ -106,7 +111,7 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: RequestTokenizer
 
 
 def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
-    reader: RequestTokenizer,
+    reader: RequestReader,
 ) -> None:
     for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
@@ -136,7 +141,7 @@ def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
 
 
 def test_long_texts_and_prompts_are_tokenized_in_threads(
-    reader: RequestTokenizer, counting: CountingTokenizer
+    reader: RequestReader, counting: CountingTokenizer
 ) -> None:
     asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, InputOptions(prompt="of all ")))
     assert counting.threads == {threading.current_thread().name}
@@ -164,7 +169,7 @@ def test_many_short_texts_are_tokenized_in_threads_and_in_several_steps(
 
 
 def test_a_text_that_cannot_be_split_is_refused_with_its_index(
-    reader: RequestTokenizer,
+    reader: RequestReader,
 ) -> None:
     texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
     for call in (
@@ -190,14 +195,14 @@ def left(tiny_bert: Folder) -> embedwell_models.model_description.ModelDescripti
 
 
 @pytest.fixture
-def ends(left: embedwell_models.model_description.ModelDescription) -> RequestTokenizer:
+def ends(left: embedwell_models.model_description.ModelDescription) -> RequestReader:
     """A reader for that model."""
     sentence = replace(left.sentence, include_prompt=False)
     return reader_with(left.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
 
 
 def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
-    ends: RequestTokenizer,
+    ends: RequestReader,
 ) -> None:
     text, ids = "the of " * 99, [2, *range(9, 90), 3]
 
@@ -217,7 +222,7 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
 
 @pytest.mark.parametrize("words", [4, 500, 30_000])
 def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
-    ends: RequestTokenizer, left: embedwell_models.model_description.ModelDescription, words: int
+    ends: RequestReader, left: embedwell_models.model_description.ModelDescription, words: int
 ) -> None:
     tokenizer = left.tokenizer()
     text, prompt = "the of " * (words // 2), "any license "
@@ -243,7 +248,7 @@ def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
         read("right", 4)
 
 
-def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: RequestTokenizer) -> None:
+def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: RequestReader) -> None:
     reading = InputOptions(truncate=False, max_length=9)
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
@@ -264,7 +269,7 @@ def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximu
 
 
 @pytest.fixture
-def short(tiny_bert: Folder) -> RequestTokenizer:
+def short(tiny_bert: Folder) -> RequestReader:
     """A reader whose tokenizer has the token <new>, which is not in the model's table."""
     folder = embedwell_models.model_description.ModelDescription.read(
         with_token(tiny_bert(), "<new>")
@@ -277,7 +282,7 @@ MISSING = rf"the token '<new>' has id {TABLE}, but the model's table ends at {TA
 
 
 def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
-    short: RequestTokenizer,
+    short: RequestReader,
 ) -> None:
     texts, context = ["the work", "a <new> work"], RequestContext("a")
     plain, windows = InputOptions(), InputOptions(windows=True)
@@ -314,12 +319,12 @@ def test_a_token_that_is_not_in_the_table_is_refused_in_both_segments_of_a_pair(
         asyncio.run(reader.read(context, ["a <new>"], InputOptions()))
 
 
-def test_token_ids_must_be_in_the_table(short: RequestTokenizer) -> None:
+def test_token_ids_must_be_in_the_table(short: RequestReader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
         asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], InputOptions()))
 
 
-def test_all_documents_count_together_against_the_limit_of_texts(reader: RequestTokenizer) -> None:
+def test_all_documents_count_together_against_the_limit_of_texts(reader: RequestReader) -> None:
     context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
         asyncio.run(reader.read_chunks(context, chunks, InputOptions(), 5))
@@ -344,7 +349,7 @@ def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
 
 
 def test_a_maximum_length_is_above_the_special_tokens_and_at_most_the_models(
-    reader: RequestTokenizer,
+    reader: RequestReader,
 ) -> None:
     assert reader.limited_length(None, "length") is None
     assert reader.limited_length(reader.max_length + 1, "length") == reader.max_length
@@ -353,7 +358,69 @@ def test_a_maximum_length_is_above_the_special_tokens_and_at_most_the_models(
         reader.check_max_length(2, "length")
 
 
-def test_the_times_of_all_readings_of_a_request_add_up(reader: RequestTokenizer) -> None:
+def test_the_times_of_all_readings_of_a_request_add_up(reader: RequestReader) -> None:
     context = RequestContext("a", tokenize_start=5.0, tokenize_us=10**9)
     asyncio.run(reader.read(context, ["a"], InputOptions()))
     assert context.tokenize_start == 5.0 and context.tokenize_us >= 10**9
+
+
+DATA = encoded(picture(70, 90))
+IMAGE = ImageInput(image=base64.b64encode(DATA).decode())
+
+
+class ThreadNames(Preprocessing):
+    """Records the threads in which images are prepared."""
+
+    names: frozenset[str] = frozenset()
+
+    def pixels(self, data: bytes, max_pixels: int) -> Pixels:
+        ThreadNames.names |= {threading.current_thread().name}
+        return super().pixels(data, max_pixels)
+
+
+@pytest.fixture(scope="module")
+def clip_reader(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> RequestReader:
+    path: Path = tmp_path_factory.mktemp("clip")
+    write_clip(path)
+    clip = embedwell_models.model_description.ModelDescription.read(path)
+    assert clip.preprocessing is not None
+    preprocessing = ThreadNames(**vars(clip.preprocessing))
+    images = ImageReader(clip.images, preprocessing, max_pixels=10_000, max_tokens=10_000)
+    return reader_with(Tokenizer(minilm_folder, 256), images=images)
+
+
+def test_images_are_read_in_other_threads_and_their_memory_is_reserved(
+    clip_reader: RequestReader,
+) -> None:
+    context = RequestContext("a")
+    inputs: list[Input] = ["a text", IMAGE, [101, 102]]
+    text, image, ids = asyncio.run(clip_reader.read(context, inputs, InputOptions()))
+    assert (text.tokens, ids.tokens) == (4, 2) and len(image.images) == 1
+    assert threading.current_thread().name not in ThreadNames.names and ThreadNames.names
+    assert context.memory.size == 3 * SIDE**2
+    assert context.tokenize_us > 0
+
+
+def test_too_many_images_are_refused(clip_reader: RequestReader) -> None:
+    broken = ImageInput(image="?")
+    with pytest.raises(TooLarge, match="11 texts, but the limit is 10"):
+        asyncio.run(clip_reader.read(RequestContext("a"), [broken] * 11, InputOptions()))
+
+
+def test_the_memory_of_texts_with_images_is_reserved(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path: Path = tmp_path_factory.mktemp("qwen3_vl")
+    write_qwen3_vl(path)
+    save(path, "preprocessor_config.json", PROCESSOR)
+    qwen = embedwell_models.model_description.ModelDescription.read(path)
+    images = ImageReader(None, None, qwen.patches, max_pixels=10_000, max_tokens=10_000)
+    vocabulary_rows = qwen.spec.config.vocab_size
+    reader = reader_with(
+        qwen.tokenizer(), qwen.sentence, vocabulary_rows=vocabulary_rows, images=images
+    )
+    context = RequestContext("a")
+    inputs: list[Input] = [ContentInput.of(["a", IMAGE, "b", IMAGE]), IMAGE]
+    rows = asyncio.run(reader.read(context, inputs, InputOptions()))
+    assert [len(row.images) for row in rows] == [2, 1]
+    assert context.memory.size == 3 * 64 * 96 * 3

@@ -1,28 +1,28 @@
-"""Tokenize the inputs of a request within its limits."""
+"""Read the inputs of a request within its limits: long ones in threads."""
 
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from embedwell.errors import BadRequest, ServiceError
+from embedwell.errors import BadRequest, ServiceError, service_error, service_errors
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.chunks import ChunkedDocument
-from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.pairs_and_lists import (
+from embedwell.limits.request_limits import check_input_count
+from embedwell.limits.work_queue import WorkQueue, run_in_thread
+from embedwell_models.errors import InputError
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.read.chunks import ChunkedDocument
+from embedwell_models.read.images import ImageReader, PreparedContent, encoded_size, find_images
+from embedwell_models.read.inputs import Input, InputOptions, InputRow, TextPair, check_tokens
+from embedwell_models.read.pairs_and_lists import (
     DocumentList,
     ListRows,
     ListwiseReader,
     PairRowTokenizer,
 )
-from embedwell.inputs.prompts import Prompt, Prompts
-from embedwell.inputs.request_inputs import Input, InputOptions, TextPair
-from embedwell.inputs.row_tokenizer import RowTokenizer
-from embedwell.limits.request_limits import check_input_count, check_tokens
-from embedwell.limits.work_queue import WorkQueue, run_in_thread
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.read.prompts import Prompt, Prompts
+from embedwell_models.read.row_tokenizer import RowTokenizer, TextOrImage
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
@@ -40,7 +40,7 @@ Tokenize = Callable[[Sequence[T], str, InputOptions, int], Steps[list[R]]]
 RowsOf = Callable[[Sequence[R]], Sequence[InputRow]]
 
 
-class RequestTokenizer:
+class RequestReader:
     """Reads a request's inputs: prompt, images, threads, limits and counts.
 
     max_length: maximum tokens of a text.
@@ -100,24 +100,26 @@ class RequestTokenizer:
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
-        ready = await self._images.prepare(context, inputs)
+        ready = await self._with_pixels(context, inputs)
         return await self._tokenize_all(context, ready, options, self._row_tokenizer.read, list)
 
     async def read_partial(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow | ServiceError]:
         """Like `read`, but returns an error for each invalid input."""
-        ready = await self._images.prepare(context, inputs)
-        return await self._tokenize_all(
+        ready = await self._with_pixels(context, inputs)
+        results = await self._tokenize_all(
             context, ready, options, self._row_tokenizer.read_partial, _valid_rows
         )
+        return [service_error(row) if isinstance(row, InputError) else row for row in results]
 
     async def read_pairs(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> list[InputRow]:
         """Like `read`, for text pairs and a model that reads them."""
         assert self._pairs is not None
-        tokenizer = self._pairs.for_options(options)
+        with service_errors():
+            tokenizer = self._pairs.for_options(options)
         return await self._tokenize_all(
             context, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
@@ -206,9 +208,10 @@ class RequestTokenizer:
         """Return the text of each row of token ids; raises BadRequest and TooLarge."""
         total = sum(map(len, rows))
         check_input_count(len(rows), self._max_texts)
-        check_tokens(total, self._max_tokens)
-        for index, row in enumerate(rows):
-            self._row_tokenizer.check_ids(row, index)
+        with service_errors():
+            check_tokens(total, self._max_tokens)
+            for index, row in enumerate(rows):
+                self._row_tokenizer.check_ids(row, index)
         decode = self._tokenizer.decode
         return await run_in_thread(decode, rows, skip_special, small=total <= _FEW_IDS)
 
@@ -230,19 +233,26 @@ class RequestTokenizer:
             if size <= _MAX_INLINE_SIZE:
                 return run_to_completion(steps)
             return await self._queue.run(steps, size_to_tokenize, context.tokenize_us / 1e6)
+        except InputError as error:
+            raise service_error(error) from None
         finally:
             context.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
     def resolve_prompt(self, options: InputOptions) -> Prompt:
         """Resolve the prompt of the request; raises BadRequest."""
-        return self._prompts.resolve(
-            options.prompt, options.prompt_name, options.role, options.task
-        )
+        try:
+            return self._prompts.resolve(
+                options.prompt, options.prompt_name, options.role, options.task
+            )
+        except InputError as error:
+            raise service_error(error) from None
 
     def tokens_around(self, options: InputOptions) -> int:
         """Return how many tokens a text has beside its own: its prompt and the special tokens."""
-        steps = self._tokenizer.ids_without_special(self._before_text(options))
-        return len(self._tokenizer.special_tokens) + len(run_to_completion(steps))
+        before = self._before_text(options)
+        with service_errors():
+            ids = run_to_completion(self._tokenizer.ids_without_special(before))
+        return len(self._tokenizer.special_tokens) + len(ids)
 
     def limited_length(self, requested: int | None, param: str) -> int | None:
         """Return a requested maximum length, at most the model's; raises BadRequest."""
@@ -308,6 +318,25 @@ class RequestTokenizer:
             yield
         return results
 
+    async def _with_pixels(
+        self, context: RequestContext, inputs: Sequence[Input]
+    ) -> Sequence[TextOrImage]:
+        """Replace the images of a request with their pixels; raises as `read` does."""
+        if {*map(type, inputs)} <= {str, list}:
+            return cast("Sequence[TextOrImage]", inputs)
+        texts, contents = find_images(inputs)
+        if not contents:
+            return texts
+        check_input_count(len(inputs), self._max_texts)
+        with service_errors():
+            steps, known_bytes = self._images.prepare(contents, context.tokens)
+        context.memory.grow(known_bytes)
+        size = encoded_size(contents)
+        prepared = await self._run_steps(context, steps, sys.maxsize, size)
+        cut = [item for item in prepared.values() if isinstance(item, PreparedContent)]
+        context.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
+        return [prepared.get(index, text) for index, text in enumerate(texts)]
+
     def _count(
         self, context: RequestContext, rows: Sequence[InputRow], texts: int | None = None
     ) -> None:
@@ -326,7 +355,7 @@ def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:
     return sum(map(len, inputs)) + len(inputs) * (added + _TEXT_SIZE)
 
 
-def _valid_rows(results: Sequence[InputRow | ServiceError]) -> list[InputRow]:
+def _valid_rows(results: Sequence[InputRow | InputError]) -> list[InputRow]:
     return [row for row in results if isinstance(row, InputRow)]
 
 

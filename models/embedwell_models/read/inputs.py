@@ -1,0 +1,152 @@
+"""Inputs with the options of their reading, and the rows of token ids that they become."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.errors import TooManyTokensError
+from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.read.prompts import Role
+from embedwell_models.tokenizer.tokens import Side
+
+
+class ImageFile(Protocol):
+    """An encoded image. encoded_size: number of bytes or characters to decode."""
+
+    @property
+    def encoded_size(self) -> int: ...
+
+    def file_bytes(self) -> bytes:
+        """Return the file; raises ImageError."""
+
+
+class ImageContent(Protocol):
+    """An image, or texts and images that are read together.
+
+    parts: in the order in which the model reads them. `len` counts the characters of the texts.
+    """
+
+    @property
+    def parts(self) -> Sequence[str | ImageFile]: ...
+
+    def __len__(self) -> int: ...
+
+
+TokenIds = npt.NDArray[np.int32]
+TextOrIds = str | list[int]
+"""An input: a text, or token ids."""
+Input = TextOrIds | ImageContent
+"""An input of a model that may also embed images, or texts with images."""
+
+
+@dataclass(slots=True)
+class InputOptions:
+    """Prompt and truncation of the inputs of one request.
+
+    truncate: None for the server's setting.
+    side: which end to cut off; None for the side in the model's files.
+    role, task: select a prompt, unless there is one. A task implies a role.
+    max_length: maximum tokens of an input, or of the second text of a pair; None for the model's.
+    max_pair: maximum tokens of a pair, or of each of its texts for a model that embeds.
+    windows: split an input that is too long into windows instead of truncating it.
+    count_dropped: count all tokens that are cut off, which requires tokenizing long texts
+        completely.
+    instruction: instruction to a reranker that is a language model; None for the model's.
+    any_count: whether the request may have any number of inputs; their tokens are limited.
+    """
+
+    truncate: bool | None = None
+    side: Side | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    role: Role | None = None
+    task: str | None = None
+    windows: bool = False
+    count_dropped: bool = False
+    instruction: str | None = None
+    max_length: int | None = None
+    any_count: bool = False
+    max_pair: int | None = None
+
+    def with_max_length(self, max_length: int | None) -> "InputOptions":
+        """Return the same options with another maximum length; unchanged for None."""
+        return self if max_length is None else replace(self, max_length=max_length)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two texts that are read together, or a single text; `len` counts their characters."""
+
+    first: str
+    second: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second or "")
+
+
+def first_indices(texts: Iterable[str]) -> dict[str, int]:
+    """Map each text to the index at which it comes first."""
+    indices: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        indices.setdefault(text, index)
+    return indices
+
+
+@dataclass(slots=True)
+class InputRow:
+    """Token ids of one input, an image, or a text with images.
+
+    ids: none of an image that has an encoder of its own.
+    dropped: number of tokens that were cut off; a lower bound unless all were counted.
+    prompt_token_count: number of leading ids (of each window) that are not pooled.
+    windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
+    weights: for each window, the number of ids that are not prompt or special tokens.
+    image_tokens: number of tokens of an image, or of a text with images; 0 for a text.
+    text_tokens: number of those that are of the text beside images.
+    images: the pixels of an image, or those among the text.
+    """
+
+    ids: TokenIds
+    dropped: int
+    prompt_token_count: int = 0
+    windows: Sequence[TokenIds] = ()
+    weights: Sequence[int] = ()
+    image_tokens: int = 0
+    text_tokens: int = 0
+    images: Sequence[Pixels] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that the model computes."""
+        return self.image_tokens or len(self.ids)
+
+    @property
+    def content(self) -> bool:
+        """Whether it is a text with images, or a page."""
+        return bool(self.images and len(self.ids))
+
+    @property
+    def image_pixels(self) -> int:
+        """Number of pixels that the model reads."""
+        return sum(pixels.size // 3 for pixels in self.images)
+
+
+def check_tokens(tokens: int, limit: int) -> None:
+    """Raise TooManyTokensError for too many tokens of all inputs."""
+    if tokens > limit:
+        raise TooManyTokensError(
+            f"the request has {tokens} tokens or more, but the limit is {limit}; split it"
+        )
+
+
+def check_window_tokens(tokens: int, limit: int, index: int) -> None:
+    """Raise TooManyTokensError if the windows of one input have too many tokens together."""
+    if tokens > limit:
+        raise TooManyTokensError(
+            f"input {index} has {tokens} tokens or more in windows, but the limit is {limit}; "
+            "shorten it",
+            index,
+        )

@@ -1,1 +1,0 @@
-"""Tokenization of inputs: prompts, truncation, windows, chunks and spans."""

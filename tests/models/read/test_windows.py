@@ -1,0 +1,64 @@
+"""Tests of splitting long inputs into windows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Rust
+from tokenizers import models
+
+from embedwell_models.errors import PromptTooLongError, TooManyTokensError
+from embedwell_models.read.inputs import InputRow
+from embedwell_models.read.windows import WindowSplitter, split_windows
+from embedwell_models.tokenizer.steps import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from tests.models import kinds
+
+
+def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
+    tokenizer = Tokenizer(minilm_folder, 256)
+    windows = WindowSplitter(tokenizer, max_tokens=10_000)
+    assert len(run_to_completion(windows.split_text("a " * 2540, "", 0)).windows) == 10
+    with pytest.raises(
+        TooManyTokensError, match="input 3 has 128000 tokens or more in windows"
+    ) as refused:
+        run_to_completion(windows.split_text("a " * 1000, "b " * 252, 3))
+    assert refused.value.index == 3
+    with pytest.raises(PromptTooLongError):
+        run_to_completion(windows.split_text("a " * 1000, "b " * 254, 0))
+
+
+def test_no_more_of_a_text_is_tokenized_than_its_windows_may_have(minilm_folder: Path) -> None:
+    windows = WindowSplitter(Tokenizer(minilm_folder, 256, chunk_size=1000), max_tokens=10_000)
+    steps = windows.split_text("a " * 50_000, "", 0)
+    for _ in range(19):
+        next(steps)
+    with pytest.raises(TooManyTokensError, match=r"input 0 has 10[0-9]{3} tokens or more"):
+        run_to_completion(steps)
+
+
+def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_path: Path) -> None:
+    digits = {str(digit): digit for digit in range(10)}
+    rust = Rust(models.BPE({**digits, "<": 10, ">": 11}, []))
+    rust.add_special_tokens(["<", ">"])
+    kinds.frame(rust, "< $A >")
+    rust.save(str(tmp_path / "tokenizer.json"))
+    windows = WindowSplitter(Tokenizer(tmp_path, 4), max_tokens=100)
+    text = run_to_completion(windows.split_text("12345", "", 0))
+    for row in (text, windows.split_ids([10, 1, 2, 3, 4, 5, 11], 0)):
+        assert [window.tolist() for window in row.windows] == [
+            *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
+        ]
+
+
+def test_the_prompt_of_every_window_is_not_pooled() -> None:
+    ids = np.arange(6, dtype=np.int32)
+    row = InputRow(ids, 0, prompt_token_count=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    assert [
+        window.prompt_token_count
+        for window in split_windows([row, InputRow(ids, 0, prompt_token_count=1)])
+    ] == [
+        2,
+        2,
+        1,
+    ]
