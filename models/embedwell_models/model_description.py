@@ -48,7 +48,7 @@ from embedwell_models.model_files.rerank_formats import CHOICES
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
-from embedwell_models.model_options import DEFAULTS, UNICODE_FORMS, ModelOptions
+from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
@@ -86,7 +86,7 @@ class ModelDescription:
     unicode_normalization: str = "none"
 
     @classmethod
-    def read(cls, path: Path, options: ModelOptions = DEFAULTS) -> "ModelDescription":
+    def read(cls, path: Path, options: ModelOptions = DEFAULT_OPTIONS) -> "ModelDescription":
         """Read the small files of a folder; the options override values in them, unless AUTO.
 
         Raises ModelError for a model that is not supported and for invalid files.

@@ -31,6 +31,6 @@ class ModelOptions:
     max_batch_tokens: int = 0
 
 
-DEFAULTS = ModelOptions()
-NAMES = tuple(field.name for field in fields(ModelOptions))
+DEFAULT_OPTIONS = ModelOptions()
+OPTION_NAMES = tuple(field.name for field in fields(ModelOptions))
 """Names of the options, in order."""

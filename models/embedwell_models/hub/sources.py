@@ -15,7 +15,7 @@ from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
 from embedwell_models.hub.huggingface import log_fetch
-from embedwell_models.model_options import DEFAULTS, ModelOptions
+from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
@@ -90,7 +90,7 @@ def _home() -> Path:
         return Path("/")
 
 
-def resolve(model: str, options: ModelOptions = DEFAULTS, cache: Path | None = None) -> Path:
+def resolve(model: str, options: ModelOptions = DEFAULT_OPTIONS, cache: Path | None = None) -> Path:
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.

@@ -22,7 +22,7 @@ from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.model_options import DEFAULTS, ModelOptions
+from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
@@ -130,7 +130,7 @@ class TokenIdEmbedder:
     def load_folder(
         cls,
         folder: Path,
-        options: ModelOptions = DEFAULTS,
+        options: ModelOptions = DEFAULT_OPTIONS,
         measured: LoadMeasurements | None = None,
     ) -> Self:
         """Load the model of a folder, without the cache; raises ModelError as `load` does.

@@ -22,14 +22,14 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.model_options import NAMES
+from embedwell_models.model_options import OPTION_NAMES
 
 if TYPE_CHECKING:  # imported when a model is loaded
     from embedwell_models.embedder import Embedder
 
 
 MODEL = ("model", "revision", "image_model", "cache")
-ENGINE = tuple(name for name in NAMES if name not in (*MODEL, "max_batch_tokens"))
+ENGINE = tuple(name for name in OPTION_NAMES if name not in (*MODEL, "max_batch_tokens"))
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTRIBUTION = "embedwell"

@@ -35,7 +35,7 @@ from embedwell.settings.setting_types import (
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
-from embedwell_models.model_options import NAMES, ModelOptions, UnicodeForm
+from embedwell_models.model_options import OPTION_NAMES, ModelOptions, UnicodeForm
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 BATCH_LOCK_FILE = "lock"
@@ -427,7 +427,7 @@ class Settings(BaseModel):
     @property
     def options(self) -> ModelOptions:
         """The options of the model."""
-        return ModelOptions(**{name: getattr(self, name) for name in NAMES})
+        return ModelOptions(**{name: getattr(self, name) for name in OPTION_NAMES})
 
     @property
     def name(self) -> str:

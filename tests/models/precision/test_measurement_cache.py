@@ -9,7 +9,7 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.model_options import DEFAULTS, ModelOptions
+from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.precision.measurement_cache import LoadCache
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions
@@ -40,7 +40,7 @@ def test_a_second_load_by_name_takes_what_the_first_chose(cache: Path) -> None:
 
 def test_what_is_kept_is_used(cache: Path) -> None:
     Embedder.load(DEFAULT, cache=cache)
-    kept = LoadCache(cache / "library", resolve(DEFAULT, cache=cache), DEFAULTS)
+    kept = LoadCache(cache / "library", resolve(DEFAULT, cache=cache), DEFAULT_OPTIONS)
     known = kept.read()
     assert known is not None
     other = [Trial("float32", 1.0, 1.0, 1.0), Trial("int8", 0.5, 0.5, 9.0)]
@@ -95,7 +95,7 @@ def test_measurements_are_for_the_same_files_and_options_alone(
 
 
 def test_another_versions_fields_count_as_nothing(cache: Path, tiny_bert: Folder) -> None:
-    kept = LoadCache(cache, tiny_bert(), DEFAULTS)
+    kept = LoadCache(cache, tiny_bert(), DEFAULT_OPTIONS)
     for fields in ({}, {"dtype": "float32"}, {"trials": [{"more": 1}], "dtype": "float32"}):
         kept.write_fields(fields)
         assert kept.read() is None

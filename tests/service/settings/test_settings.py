@@ -17,7 +17,7 @@ from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.pooling import SPLADE
 from embedwell_models.model_files.pooling_modes import AUTO, MODES
 from embedwell_models.model_files.rerank_formats import CHOICES
-from embedwell_models.model_options import DEFAULTS, ModelOptions
+from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 
@@ -35,7 +35,7 @@ def test_flags_override_the_environment_which_overrides_the_file(
 
 
 def test_each_option_of_a_model_is_a_setting_with_the_same_default() -> None:
-    assert Settings().options == DEFAULTS
+    assert Settings().options == DEFAULT_OPTIONS
     assert Settings(dtype="int8", threads=3).options == ModelOptions(dtype="int8", threads=3)
 
 
