@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
 from embedwell_models.model_options import OPTION_NAMES
 
-_OF_SERVER = {"isa"}
+_SERVER_WIDE = {"isa"}
 _OPTIONS = (
-    *(name for name in OPTION_NAMES if name not in _OF_SERVER),
+    *(name for name in OPTION_NAMES if name not in _SERVER_WIDE),
     *("prompts", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
