@@ -54,7 +54,7 @@ _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 
 @dataclass(frozen=True)
-class RowExactLinear(LinearFactory):
+class HostLinearFactory(LinearFactory):
     """Factory of float32 layers on a CPU; it imports torch for a layer that has no kernel.
 
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
@@ -171,7 +171,7 @@ def choose_backend(
     ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
-    parts = cpu_features, RowExactLinear(cpu_features)
+    parts = cpu_features, HostLinearFactory(cpu_features)
     if reason is None:
         compiled = _kernels_compute(layout, weights, cpu_features)
         return KernelBackend(*parts) if compiled else TableBackend(*parts)
@@ -260,7 +260,7 @@ def explain_missing_torch(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        # What else imports torch is a layer outside the encoder, see RowExactLinear.
+        # What else imports torch is a layer outside the encoder, see HostLinearFactory.
         cpu_features = library.features(isa)
         reason = expect_torch(description, device, cpu_features) or _WITHOUT_KERNELS
         need = f"needs PyTorch for {reason}, and {TORCH_MISSING}"

@@ -18,7 +18,7 @@ from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER_REASON,
     Backend,
-    RowExactLinear,
+    HostLinearFactory,
     TableBackend,
     choose_backend,
     choose_device,
@@ -153,7 +153,7 @@ class LoadedModel:
         load_own = families.named(description.spec.config.family).import_encoder_loader()
         assert load_own is not None
         encoder: EncoderWithInputs = load_own(description, device, cpu_features)
-        linear, place = RowExactLinear(cpu_features), Device.parse(str(encoder.device))
+        linear, place = HostLinearFactory(cpu_features), Device.parse(str(encoder.device))
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,

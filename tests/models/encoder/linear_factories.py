@@ -5,12 +5,12 @@ import pytest
 
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.layers import LinearFactory
-from embedwell_models.loading.backends import RowExactLinear
+from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.vectors import Floats
 
 FACTORIES: dict[str, LinearFactory] = {
-    "kernels": RowExactLinear(library.features()),
-    "torch": RowExactLinear(frozenset()),
+    "kernels": HostLinearFactory(library.features()),
+    "torch": HostLinearFactory(frozenset()),
 }
 every_factory = pytest.mark.parametrize("linear", FACTORIES.values(), ids=FACTORIES)
 

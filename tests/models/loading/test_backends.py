@@ -12,8 +12,8 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import Device
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.backends import (
+    HostLinearFactory,
     KernelBackend,
-    RowExactLinear,
     choose_backend,
     choose_device,
     explain_missing_torch,
@@ -136,7 +136,7 @@ def test_the_log_warns_of_a_gpu_that_needs_torch(
 def test_rows_of_further_layers_do_not_depend_on_each_other(isa: str) -> None:
     noise = np.random.default_rng(3)
     weight, x = (noise.standard_normal(shape).astype(np.float32) for shape in ((50, 70), (9, 70)))
-    linear = RowExactLinear(library.features(isa))
+    linear = HostLinearFactory(library.features(isa))
     bias = np.ones(50, dtype=np.float32)
     layer = linear(weight, bias)
     together = layer(x)
