@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from embedwell import doors
 from embedwell.engine.client.engine_session import EngineSession
-from embedwell.engine.client.engine_set import Engine, EngineSet
+from embedwell.engine.client.engine_set import EngineHandle, EngineSet
 from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
 from embedwell.http.http_limits import HttpLimits, Timeouts
@@ -136,7 +136,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     settings = context.settings
     queue = WorkQueue(settings.request_timeout, settings.max_wait, settings.max_wait_large)
     comparisons = Comparisons.of(settings)
-    of_models: Sequence[Engine] = engines
+    of_models: Sequence[EngineHandle] = engines
     if names := settings.engine_names:
         of_models = [EngineSet(dict(zip(names, engines, strict=True)))]
     models = [

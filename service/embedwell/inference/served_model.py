@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from embedwell.engine.client.engine_session import EngineSession
-from embedwell.engine.client.engine_set import Engine, EngineSet
+from embedwell.engine.client.engine_set import EngineHandle, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
 from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
@@ -46,7 +46,7 @@ class ServedModel:
         self,
         settings: Settings,
         description: ModelDescription,
-        engine: Engine,
+        engine: EngineHandle,
         queue: WorkQueue,
         comparisons: Comparisons,
         *,
@@ -187,7 +187,7 @@ def _reader(
     )
 
 
-def _admission(settings: Settings, engine: Engine) -> Admission:
+def _admission(settings: Settings, engine: EngineHandle) -> Admission:
     return Admission(
         settings.max_wait,
         lambda: engine.rate.latest,

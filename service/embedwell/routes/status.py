@@ -12,7 +12,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import __version__
-from embedwell.engine.client.engine_set import Engine, EngineSet
+from embedwell.engine.client.engine_set import EngineHandle, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import model_in_path
@@ -348,7 +348,7 @@ def _check_some(models: Sequence[ModelHealth]) -> None:
 
 def server_info(
     settings: Settings,
-    engine: Engine,
+    engine: EngineHandle,
     model: ModelDescription,
     dimensions: AllowedDimensions,
     adapters: Sequence[str] = (),
@@ -407,7 +407,7 @@ def server_info(
     return info
 
 
-def _concurrent_requests(settings: Settings, engine: Engine, length: int) -> int:
+def _concurrent_requests(settings: Settings, engine: EngineHandle, length: int) -> int:
     """Return how many requests with a text of the maximum length fit into queue and connections."""
     connections = settings.max_connections * settings.workers
     queued_texts = settings.max_wait * engine.rate.latest / length

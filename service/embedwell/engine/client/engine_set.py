@@ -106,7 +106,7 @@ class EngineSet:
             row[slot] -= tokens
 
 
-Engine = EngineSession | EngineSet
+EngineHandle = EngineSession | EngineSet
 """The engine that computes the jobs of a model, or its engines on several devices."""
 
 
