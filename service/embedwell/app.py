@@ -20,7 +20,7 @@ from embedwell.inference.served_model import ServedModel, with_prompts
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell.metrics import Metrics, build_metrics
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by_path
@@ -135,7 +135,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     """Read the folder of each model; raises ModelError."""
     settings = context.settings
     queue = WorkQueue(settings.request_timeout, settings.max_wait, settings.max_wait_large)
-    comparisons = Comparisons.of(settings)
+    comparisons = ComparisonQueue.of(settings)
     of_models: Sequence[EngineHandle] = engines
     if names := settings.engine_names:
         of_models = [EngineSet(dict(zip(names, engines, strict=True)))]

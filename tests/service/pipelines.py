@@ -9,7 +9,7 @@ from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import CachedEngine, VectorCache
 from embedwell.limits.admission import Admission
-from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.read.images import ImageReader
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
@@ -85,9 +85,9 @@ def pipeline_of(
     return Pipeline(reader, admission, VectorCache(engine, cache_bytes), 1, **options)
 
 
-def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> Comparisons:
+def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> ComparisonQueue:
     """Return comparisons in a queue.
 
     rate: units of work per second, until it is measured; 0 if unknown.
     """
-    return Comparisons(WorkQueue(60, max_wait, max_wait, threads=1, rate=rate))
+    return ComparisonQueue(WorkQueue(60, max_wait, max_wait, threads=1, rate=rate))

@@ -10,7 +10,7 @@ from embedwell.errors import reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.output_names import MULTI
@@ -53,7 +53,7 @@ class MultiVectors:
         pipeline: Pipeline,
         rules: MultiVectorRules | None,
         dim: int,
-        comparisons: Comparisons,
+        comparisons: ComparisonQueue,
     ) -> None:
         """rules: which tokens have a vector; None for a model without token vectors.
 

@@ -9,7 +9,7 @@ import numpy as np
 from embedwell.errors import reindexed, service_errors
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
 from embedwell_models.read.pairs_and_lists import DocumentList, ListRows, check_listwise
@@ -33,7 +33,7 @@ class CosineScores:
     queries: Pipeline
     documents: Pipeline
     dim: int
-    comparisons: Comparisons
+    comparisons: ComparisonQueue
     query_task: str = "retrieval.query"
     document_task: str = "retrieval.passage"
 
@@ -125,7 +125,7 @@ class ListwiseScores:
 
     pipeline: Pipeline
     dim: int
-    comparisons: Comparisons
+    comparisons: ComparisonQueue
 
     async def scores(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions

@@ -14,7 +14,7 @@ from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import VectorCache
 from embedwell.limits.admission import Admission
-from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -48,7 +48,7 @@ class ServedModel:
         description: ModelDescription,
         engine: EngineHandle,
         queue: WorkQueue,
-        comparisons: Comparisons,
+        comparisons: ComparisonQueue,
         *,
         vector_cache_bytes: int = 0,
         index: int = 0,

@@ -10,7 +10,7 @@ from embedwell.errors import BadRequest, TooLarge, reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import (
     SparseVector,
@@ -93,7 +93,7 @@ class ScoreOptions(Protocol):
 
 
 async def similarity_scores(
-    a: Floats, b: Floats, options: ScoreOptions, max_values: int, comparisons: Comparisons
+    a: Floats, b: Floats, options: ScoreOptions, max_values: int, comparisons: ComparisonQueue
 ) -> Floats | Sequence[orjson.Fragment]:
     """Compute the scores, or with `top_k` the closest entries of b for each a.
 

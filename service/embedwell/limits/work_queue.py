@@ -165,7 +165,7 @@ def _run_for(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
     return time.perf_counter() - start, result
 
 
-class Comparisons:
+class ComparisonQueue:
     """Compares vectors: little work at once, and large work in the queue of a single thread.
 
     One thread, because library calls hold the GIL: with more threads, the event loop would wait for
@@ -177,7 +177,7 @@ class Comparisons:
         self._queue = queue
 
     @classmethod
-    def of(cls, settings: Settings) -> "Comparisons":
+    def of(cls, settings: Settings) -> "ComparisonQueue":
         """Create the queue of a process."""
         return cls(
             WorkQueue(

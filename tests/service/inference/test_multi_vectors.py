@@ -13,7 +13,7 @@ from embedwell.errors import EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.request_reader import RequestReader
-from embedwell.limits.work_queue import Comparisons
+from embedwell.limits.work_queue import ComparisonQueue
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
@@ -36,7 +36,7 @@ class FailingEngine:
 
 
 def failing_at(
-    index: int, reader: RequestReader, folder: Path, queue: Comparisons | None = None
+    index: int, reader: RequestReader, folder: Path, queue: ComparisonQueue | None = None
 ) -> MultiVectors:
     write_stanford(folder)
     model = ModelDescription.read(folder)

@@ -9,7 +9,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.rerank_scores import ListwiseScores
-from embedwell.limits.work_queue import Comparisons
+from embedwell.limits.work_queue import ComparisonQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.inputs import InputOptions, TextPair
@@ -33,7 +33,7 @@ def test_a_block_that_fails_has_the_index_of_its_first_document(tmp_path: Path) 
     tokenizer = Tokenizer(model.path, 2048)
     lists = model.listwise.tokenizer(tokenizer)
     reader = reader_with(tokenizer, model.sentence, max_texts=300, lists=lists)
-    comparisons = Comparisons.of(Settings(model="a"))
+    comparisons = ComparisonQueue.of(Settings(model="a"))
     scores = ListwiseScores(pipeline_of(reader, FailingEngine()), model.dim, comparisons)
     context, pairs = RequestContext("a"), [TextPair("a query", "a work")] * 130
     with pytest.raises(EncodingFailed) as raised:

@@ -14,7 +14,7 @@ from embedwell.errors import EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
-from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import FEW_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.read.inputs import InputOptions
@@ -42,8 +42,8 @@ def compute(a: Floats, b: Floats, options: Options, max_values: int = 4_000_000)
     return asyncio.run(similarity_scores(a, b, options, max_values, comparisons()))
 
 
-class OperationCounter(Comparisons):
-    """Comparisons at once that record how much work they are."""
+class OperationCounter(ComparisonQueue):
+    """Queue that runs comparisons at once and records how much work it is."""
 
     def __init__(self) -> None:
         self.operations = 0
