@@ -136,9 +136,10 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     settings = context.settings
     queue = WorkQueue(settings.request_timeout, settings.max_wait, settings.max_wait_large)
     comparisons = ComparisonQueue.of(settings)
-    of_models: Sequence[EngineHandle] = engines
+    engine_per_model: Sequence[EngineHandle] = engines
     if names := settings.engine_names:
-        of_models = [EngineSet(dict(zip(names, engines, strict=True)))]
+        engine_per_model = [EngineSet(dict(zip(names, engines, strict=True)))]
+    contexts = context.models[: len(engine_per_model)]  # several devices compute a single model
     models = [
         ServedModel(
             model.settings,
@@ -146,10 +147,10 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
             engine,
             queue,
             comparisons,
-            vector_cache_bytes=settings.vector_cache_bytes // len(of_models),
+            vector_cache_bytes=settings.vector_cache_bytes // len(engine_per_model),
             index=model.index,
         )
-        for model, engine in zip(context.models[: len(of_models)], of_models, strict=True)
+        for model, engine in zip(contexts, engine_per_model, strict=True)
     ]
     for model in models:
         model.record_weight_bytes()

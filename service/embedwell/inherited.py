@@ -76,8 +76,8 @@ class InheritedServer:
 
     def pass_fds(self, row: int) -> list[int]:
         """Return the descriptors that the HTTP process of a row inherits."""
-        of_models = [fd for model in self.models for fd in (model.counters_fd, model.connect_fd)]
-        return [*self.listener_fds[row], *of_models]
+        model_fds = [fd for model in self.models for fd in (model.counters_fd, model.connect_fd)]
+        return [*self.listener_fds[row], *model_fds]
 
     def worker_config(self, row: int) -> bytes:
         """Serialise the context for an HTTP process's standard input, as it holds the API key."""
