@@ -58,7 +58,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
     ),
     "the playground": ("service/playground/*",),
     "several processes and kinds of models": (
-        "service/launch/test_workers.py",
+        *("service/launch/test_workers.py", "service/telemetry/test_tracing.py"),
         *(
             f"service/test_{name}.py"
             for name in [
@@ -71,7 +71,6 @@ LEFT_OUT = {  # subjects, with patterns of their files
                 "segmented_tokenizers",
                 "sentence_models",
                 "tasks",
-                "tracing",
             ]
         ),
         *("service/routes/test_rerank_*.py", "service/routes/test_words.py"),

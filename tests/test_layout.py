@@ -61,7 +61,7 @@ CORE = {
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits http "
-    "inference metrics otlp_resource otlp_metrics tracing routes inherited playground "
+    "inference telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
 ON_TORCH = {"torch_backend", "embedwell_classic"}

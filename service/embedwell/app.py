@@ -21,16 +21,16 @@ from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
-from embedwell.metrics import Metrics, build_metrics
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by_path
 from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
+from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
 
 if TYPE_CHECKING:
-    from embedwell.otlp_metrics import MetricsExport
-    from embedwell.tracing import RequestSpans
+    from embedwell.telemetry.otlp_metrics import MetricsExport
+    from embedwell.telemetry.tracing import RequestSpans
 
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
@@ -115,7 +115,7 @@ def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
 def _spans(context: InheritedServer) -> "RequestSpans | None":
     if not context.settings.tracing:
         return None
-    from embedwell.tracing import RequestSpans
+    from embedwell.telemetry.tracing import RequestSpans
 
     return RequestSpans(list(dict.fromkeys(model.settings.name for model in context.models)))
 
@@ -126,7 +126,7 @@ def _metrics_export(
     """Return the export of all processes' metrics in the first one; None in the others."""
     if not context.settings.otlp_metrics or models[0].engine.counters.index:
         return None
-    from embedwell.otlp_metrics import MetricsExport
+    from embedwell.telemetry.otlp_metrics import MetricsExport
 
     return MetricsExport(metrics.collect, context.started)
 

@@ -18,8 +18,8 @@ from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import uvicorn_config
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.metrics import Metrics
 from embedwell.settings.settings import Settings
+from embedwell.telemetry.metrics import Metrics
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

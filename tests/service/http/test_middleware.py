@@ -16,7 +16,6 @@ from embedwell.http.access import ApiKeys, BrowserChecks
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
-from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.router import (
     RequestDep,
@@ -25,6 +24,7 @@ from embedwell.routes.common.router import (
     traits_by_path,
     with_traits,
 )
+from embedwell.telemetry.metrics import Metrics
 
 KEY = "sesame"
 

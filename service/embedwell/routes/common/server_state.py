@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import DirectRoute
 from embedwell.settings.settings import Settings
+from embedwell.telemetry.metrics import Metrics
 
 
 class ServerState(ModelRegistry):

@@ -18,7 +18,6 @@ from embedwell.http.error_responses import OPENAI
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import RequestContext
-from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.router import (
@@ -31,6 +30,7 @@ from embedwell.routes.common.router import (
     traits_by_path,
     with_traits,
 )
+from embedwell.telemetry.metrics import Metrics
 
 
 class Numbers(Body):

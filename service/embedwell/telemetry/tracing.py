@@ -21,7 +21,7 @@ from starlette.types import Scope
 
 from embedwell import __version__
 from embedwell.http.request_context import RequestContext
-from embedwell.otlp_resource import NAME, server_resource
+from embedwell.telemetry.otlp_resource import NAME, server_resource
 
 _OPERATIONS = {"rerank", "classify"}
 """Tags of routes that name GenAI operations; routes with other tags have embeddings."""

@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
 from embedwell.http.request_context import RequestContext
-from embedwell.metrics import Histogram, Metrics
+from embedwell.telemetry.metrics import Histogram, Metrics
 
 BOUNDS = (0.001, 0.5, 1.0)
 

@@ -31,7 +31,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.metrics_core import Metric as PrometheusMetric
 
 from embedwell import __version__
-from embedwell.otlp_resource import NAME, server_resource
+from embedwell.telemetry.otlp_resource import NAME, server_resource
 
 _INTERVAL = "60000"  # milliseconds, OpenTelemetry's default
 _FLUSH = 2.0  # seconds to send the last values when the server stops

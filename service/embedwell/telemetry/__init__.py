@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, and metrics and traces for OpenTelemetry."""
