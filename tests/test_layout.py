@@ -29,7 +29,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set[str](),
     ),
     "embedwell_classic": (
-        "families encoders convert compress training commands",
+        "tokenizers families words encoders convert compress training commands",
         {"embedwell_lab"},  # compress --sts scores a model
     ),
     "embedwell_lab": (
@@ -71,6 +71,8 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/hub/conversion.py",
     "service/embedwell/doors.py",
     "service/embedwell/routes/batches.py",
+    "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
+    "service/embedwell/routes/words.py",
 }
 
 
@@ -265,7 +267,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
-    packages |= {"tokenizer"}
+    packages |= {"tokenizer", "tokenizers", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")
     without_torch = [

@@ -22,19 +22,20 @@ from embedwell_classic.compress.forms import (
     split_rows,
 )
 from embedwell_classic.families import word_vectors
+from embedwell_classic.tokenizers.vocabulary import Vocabulary
+from embedwell_classic.tokenizers.words import WordTokenizer
+from embedwell_classic.words.table import WordTable
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
 from embedwell_models.tables.compressed import Tier
 from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
-from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabulary
+from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]

@@ -15,10 +15,11 @@ from numpy._core import multiarray
 
 from embedwell_classic.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_classic.families import doc2vec
+from embedwell_classic.tokenizers.vocabulary import Vocabulary, WordOptions
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.word_vocabulary import MAPPED, Vocabulary, WordOptions
+from embedwell_models.tokenizer.loading.other_tokenizers import MAPPED
 
 _REAL: dict[tuple[str, str], Any] = {
     ("builtins", "int"): int,

@@ -29,12 +29,13 @@ from embedwell_classic.convert.word_weighting import (
     weight_function,
 )
 from embedwell_classic.families.word_vectors import TABLE
+from embedwell_classic.tokenizers.vocabulary import Vocabulary, WordOptions
+from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config import option_files
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
-from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabulary, WordOptions
+from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 
 SUFFIXES = (".bin", ".txt", ".vec")

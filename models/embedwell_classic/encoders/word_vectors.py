@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_classic.families.word_vectors import TABLE
+from embedwell_classic.words.table import mapped_parts
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
@@ -24,7 +25,6 @@ from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table

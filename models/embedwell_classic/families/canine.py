@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from embedwell_classic.tokenizers.code_points import CODE_POINTS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.family import Family, Row
-from embedwell_models.tokenizer.python_tokenizers import CODE_POINTS
 
 RATE, BLOCK = 4, 128
 """Defaults: characters of a downsampled position, and characters of a block of local attention."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from embedwell_classic.tokenizers.vocabulary import WordOptions
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import option_files
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
@@ -13,7 +14,6 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family, Row
 from embedwell_models.tables import stored
 from embedwell_models.tables.stored import TensorNames
-from embedwell_models.tokenizer.word_vocabulary import WordOptions
 
 NAME = "word_vectors"
 TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from embedwell_classic.convert.word_embeddings import Choices, write_words
 from embedwell_classic.convert.word_files import WordVectors
+from embedwell_classic.tokenizers.vocabulary import Subwords
 from embedwell_classic.training.corpus import Corpus, WordSequences
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import blocks
-from embedwell_models.tokenizer.word_vocabulary import Subwords
 
 Algorithm = Literal["word2vec", "fasttext", "glove"]
 

@@ -12,9 +12,8 @@ from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.tokenizer.python_tokenizers import is_code_point_tokenizer
+from embedwell_models.tokenizer.loading import other_tokenizers
 from embedwell_models.tokenizer.segmented import find_reader
-from embedwell_models.tokenizer.word_vocabulary import is_word_tokenizer
 
 INSTALL = "pip install 'transformers>=5.14' sentencepiece protobuf"
 _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
@@ -32,9 +31,11 @@ def missing_files(folder: Path) -> list[str]:
     """
     encoder = folder / modules.read_entries(folder)[0].path
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
-    needs_no_file = is_word_tokenizer(encoder) or is_code_point_tokenizer(encoder)
-    has_tokenizer = (encoder / "tokenizer.json").is_file() or needs_no_file
-    has_tokenizer = has_tokenizer or find_reader(encoder) is not None
+    has_tokenizer = (
+        (encoder / "tokenizer.json").is_file()
+        or other_tokenizers.find(encoder) is not None
+        or find_reader(encoder) is not None
+    )
     return missing + ["tokenizer.json"] * (not has_tokenizer)
 
 

@@ -10,10 +10,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.tokenizer.python_tokenizers import (
-    MAX_CODE_POINTS,
-    is_code_point_tokenizer,
-)
+from embedwell_models.tokenizer.loading import other_tokenizers
 from embedwell_models.tokenizer.tokens import Side, read_side
 
 # The first of these files that exists is read.
@@ -208,5 +205,6 @@ def _max_length(stated: int | None, folder: Path, encoder: EncoderConfig) -> int
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:
     tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
-    of_class = MAX_CODE_POINTS if is_code_point_tokenizer(folder) else default
-    return min(tokenizer.get("model_max_length") or of_class, default)
+    other = other_tokenizers.find(folder)
+    of_class = other.max_tokens if other else None
+    return min(tokenizer.get("model_max_length") or of_class or default, default)

@@ -127,7 +127,7 @@ class RowTokenizer:
         self, chunks: Sequence[str], prompt: str, options: InputOptions
     ) -> Steps[ChunkedDocument]:
         """Tokenize consecutive chunks of a text as one row; raises InputError."""
-        if self._tokenizer.words:
+        if self._tokenizer.looks_up_words:
             raise InputError(
                 "a table of word vectors has no context, so chunks are not supported: send "
                 "each chunk as an input",

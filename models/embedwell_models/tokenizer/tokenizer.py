@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
+from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors, unknown_id
 from embedwell_models.tokenizer.special_tokens import (
     PairTemplate,
@@ -22,7 +23,6 @@ from embedwell_models.tokenizer.special_tokens import (
 from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds, ids_of, tokens_of
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 
 _CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
 MAX_UNSPLIT_CHARACTERS = 1 << 18
@@ -224,11 +224,11 @@ class Tokenizer:
         for chunk in self._chunked.token_chunks(prompt + text, ids_of, -len(prompt), special):
             yield [(id, outside) for id, outside in chunk if id != self._dropped_id]
 
-    @cached_property
-    def words(self) -> WordTokenizer | None:
-        """Tokenizer of a table of word vectors; None for other models."""
+    @property
+    def looks_up_words(self) -> bool:
+        """Whether the model is a table of words, which have no context."""
         rust: object = self._rust
-        return rust if isinstance(rust, WordTokenizer) else None
+        return isinstance(rust, PythonTokenizer) and rust.looks_up_words
 
     @property
     def word_count(self) -> int:
@@ -238,8 +238,9 @@ class Tokenizer:
 
     def in_vocabulary(self, id: int) -> bool:
         """Whether a token is in the vocabulary; unknown words and their n-grams are not."""
-        if self.words:
-            return id < len(self.words.vocabulary)
+        rust: object = self._rust
+        if isinstance(rust, PythonTokenizer):
+            return rust.in_vocabulary(id)
         return id != self._unknown_id
 
     @cached_property

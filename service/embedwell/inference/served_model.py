@@ -21,11 +21,9 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.known_models import published_prompts
 from embedwell_models.loading.footprint import Footprint
-from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.read.images import ImageReader
-from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
@@ -39,7 +37,7 @@ class ServedModel:
     engine: the current engine, or those of several devices.
     index: position among the served models.
     replay: resubmits the jobs of an engine that died.
-    words: the vocabulary of a model that is a word table; None for other models.
+    token_name: returns the name of a token by its id.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -74,7 +72,7 @@ class ServedModel:
             classifier=description.classifier,
             output_names=description.outputs,
         )
-        self.words = _words(description, tokenizer)
+        self.token_name = tokenizer.name
         tokens = description.multi_vector_rules(tokenizer)
         self.multi_vectors = MultiVectors(self.pipeline, tokens, description.token_dim, comparisons)
         self.dimensions = description.allowed_dimensions(settings.dimensions)
@@ -148,11 +146,6 @@ class ServedModel:
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])
         self.engine.counters.row[CounterSlot.WEIGHT_BYTES] = weight_bytes
-
-
-def _words(description: ModelDescription, tokenizer: Tokenizer) -> NeighborTable | None:
-    table = WordTable.of(description)
-    return None if table is None else NeighborTable(table, tokenizer.name)
 
 
 def _reader(

@@ -1,39 +1,28 @@
 """POST /neighbors, /analogy and /doesnt_match: neighbours and analogies of words or texts."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+import pkgutil
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Literal, Protocol
 
-import numpy as np
 from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.errors import BadRequest, located
+from embedwell.errors import BadRequest
 from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_input_count, check_response_numbers
-from embedwell.limits.work_queue import FEW_OPERATIONS
-from embedwell.routes.common.body import TextList, Texts, TextsByPath, examples, texts_by_path
+from embedwell.routes.common.body import TextList, Texts, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputOptions
-from embedwell_models.tables import neighbors
-from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
-from embedwell_models.tables.table import BLOCK
-from embedwell_models.vectors import Floats
 
 MAX_NEIGHBORS = 1000
 """Maximum number of neighbours in one list."""
-# Per request without candidates; every few questions read the whole vocabulary.
-_MAX_QUESTIONS = 256
-_READING = 16  # reading a row takes as long as comparing it with so many vectors
-_SCORING = 100  # scoring a neighbour again takes as long as so many rows of the search
-_ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
+_SERVICE = "embedwell_classic.words.service:WordService"
 _Candidates = Annotated[TextList, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 
@@ -167,132 +156,48 @@ class DoesntMatchResponse(TypedDict):
     scores: list[float]
 
 
-@dataclass(frozen=True)
-class Search:
-    """A search among candidates for the neighbours of Q texts.
-
-    vectors: the vectors of the texts, (Q, D).
-    own_rows: for each text, the candidates that it contains itself.
-    """
-
-    candidates: NeighborTable
-    vectors: Floats
-    own_rows: Sequence[set[int]]
-
-
-@dataclass(frozen=True)
-class WordService:
-    """Finds neighbours and analogies of words of one model, or of texts that it embeds."""
-
-    model: ServedModel
+class WordService(Protocol):
+    """Searches of one model."""
 
     async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> NeighborsResponse:
         """Respond to /neighbors."""
-        texts = texts_by_path(body.inputs, "inputs")
-        numbers = 2 * len(texts) * body.k  # an index and a score each
-        check_response_numbers(numbers, self.model.settings.max_values)
-        search = await self._prepare(context, body, texts)
-        question = neighbors.by_metric(body.metric, search.vectors, search.own_rows)
-        lists = await self._nearest(search, question, body.k)
-        return {"metric": body.metric, "neighbors": [_as_json(search, each) for each in lists]}
 
     async def analogy(self, context: RequestContext, body: AnalogyRequest) -> AnalogyResponse:
         """Respond to /analogy."""
-        positive = texts_by_path(body.positive, "positive")
-        negative = texts_by_path(body.negative, "negative")
-        search = await self._prepare(context, body, {**positive, **negative})
-        first, second = search.vectors[: len(positive)], search.vectors[len(positive) :]
-        question = _ANALOGIES[body.method](first, second, set().union(*search.own_rows))
-        (nearest,) = await self._nearest(search, question, body.k)
-        return {"method": body.method, "neighbors": _as_json(search, nearest)}
 
     async def doesnt_match(
         self, context: RequestContext, body: DoesntMatchRequest
     ) -> DoesntMatchResponse:
         """Respond to /doesnt_match."""
-        _, vectors = await self.model.pipeline.embed(context, body.inputs, body.input_options())
-        scores = neighbors.doesnt_match(vectors)
-        index = int(scores.argmin())
-        return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
 
-    async def _nearest(self, search: Search, question: Question, k: int) -> list[Neighbors]:
-        rows, dim = len(search.candidates.table), search.vectors.shape[1]
-        steps = search.candidates.nearest(question, k)
-        operations = search.vectors.size * rows
-        if operations > FEW_OPERATIONS:
-            scoring = len(question.excluded) * min(k, rows) * dim
-            operations += _READING * rows * dim + _SCORING * scoring
-        return await self.model.comparisons.run(steps, operations)
 
-    async def _prepare(
-        self, context: RequestContext, body: SearchBody, texts: TextsByPath
-    ) -> Search:
-        among = self._among_words if body.candidates is None else self._among_texts
-        with located([*texts, *texts_by_path(body.candidates or [], "candidates")]):
-            return await among(context, body, [str(text) for text in texts.values()])
+@dataclass
+class _Words:
+    """The searches of one model, whose package is imported for the first of them."""
 
-    async def _among_texts(
-        self, context: RequestContext, body: SearchBody, texts: list[str]
-    ) -> Search:
-        candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
-        for index, candidate in enumerate(candidates):
-            places[candidate].add(index)
-        check_response_numbers(len(texts) * len(candidates), self.model.settings.max_values)
-        context.memory.grow_by_numbers(len(texts) * len(candidates))
-        _, vectors = await self.model.pipeline.embed(
-            context, [*texts, *candidates], body.search_options()
-        )
-        questions, others = np.split(vectors, [len(texts)])
-        own_rows = [places[text] for text in texts]
-        return Search(NeighborTable(others, candidates.__getitem__), questions, own_rows)
+    model: ServedModel
 
-    async def _among_words(
-        self, context: RequestContext, body: SearchBody, texts: list[str]
-    ) -> Search:
-        if self.model.words is None:
-            raise BadRequest(
-                "this model has no table of word vectors; give candidates",
-                code="not_offered",
-                param="candidates",
-            )
-        check_input_count(len(texts), _MAX_QUESTIONS)
-        context.memory.grow_by_numbers(len(texts) * BLOCK)
-        rows = await self.model.reader.read(context, texts, body.search_options())
-        states = await self.model.pipeline.hidden(context, rows, "token")
-        vectors = []
-        for index, (row, vectors_of_ids) in enumerate(zip(rows, states, strict=True)):
-            has_vector = np.asarray(row.ids) < self.model.config.num_vectors
-            if not has_vector.any():
-                raise BadRequest(
-                    f"input {index} has no word of the model's vocabulary",
-                    code="unknown_token",
-                    index=index,
-                )
-            vectors.append(vectors_of_ids[has_vector].mean(axis=0))
-        own_rows = [{*np.asarray(row.ids).tolist()} for row in rows]
-        return Search(self.model.words, np.stack(vectors), own_rows)
+    @cached_property
+    def service(self) -> WordService:
+        service: WordService = pkgutil.resolve_name(_SERVICE)(self.model)
+        return service
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /neighbors, /analogy and /doesnt_match."""
-    models = registry.choice(WordService, DENSE)
+    models = registry.choice(_Words, DENSE)
     routes = api_router("compare", always_computes=False)
 
     @routes.post("/neighbors", summary="Find the nearest words or texts")
     async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
-        return await models.choose(body.model, body.task).neighbors(context, body)
+        return await models.choose(body.model, body.task).service.neighbors(context, body)
 
     @routes.post("/analogy", summary="Solve an analogy")
     async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
-        return await models.choose(body.model, body.task).analogy(context, body)
+        return await models.choose(body.model, body.task).service.analogy(context, body)
 
     @routes.post("/doesnt_match", summary="Find the text that does not match the others")
     async def odd_one_out(context: RequestDep, body: DoesntMatchRequest) -> DoesntMatchResponse:
-        return await models.choose(body.model, body.task).doesnt_match(context, body)
+        return await models.choose(body.model, body.task).service.doesnt_match(context, body)
 
     return routes
-
-
-def _as_json(search: Search, nearest: Neighbors) -> list[Neighbor]:
-    text = search.candidates.text
-    return [{"index": index, "text": text(index), "score": score} for index, score in nearest]

@@ -12,11 +12,11 @@ from sentence_transformers.sentence_transformer import modules as st
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
 from embedwell_classic.convert.model import convert_folder
+from embedwell_classic.words.table import WordTable
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
-from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.classic.convert.older import pickled

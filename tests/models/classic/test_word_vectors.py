@@ -10,11 +10,12 @@ from safetensors.numpy import load_file, save_file
 from embedwell_classic.compress.model import Compression, compress_folder
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_classic.encoders.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
+from embedwell_classic.tokenizers.words import WordTokenizer
+from embedwell_classic.words.table import WordTable
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
 from embedwell_models.model_files.pooling_modes import MODES
@@ -166,9 +167,7 @@ def test_a_table_stays_in_its_file(
         array = stored_rows(table)
         assert array.nbytes == bytes_of_a_row * len(WORDS)
         assert mapped_file(array.ctypes.data) == str(folder / "model.safetensors")
-    words = read.tokenizer().words
-    assert words is not None
-    keys = words.vocabulary.arrays["keys"]
+    keys = WordTokenizer.read(read.encoder).vocabulary.arrays["keys"]
     assert mapped_file(keys.ctypes.data) == str(folder / "vocabulary.safetensors")
 
 

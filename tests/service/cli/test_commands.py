@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
+from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from tests.conftest import Folder
 from tests.models.classic.convert.older import contriever
 from tests.models.colbert import write_colbert

@@ -13,8 +13,8 @@ from gensim.models.fasttext import load_facebook_vectors
 from embedwell_classic.compress.forms import parse_bands
 from embedwell_classic.compress.model import Compression, compress_folder
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
+from embedwell_classic.words.table import WordTable
 from embedwell_models.embedder import Embedder
-from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import METRICS
 from tests.conftest import Folder as WriteModel

@@ -1,7 +1,8 @@
 """Loading and validation of the tokenizer of a folder."""
 
+import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,21 +14,17 @@ from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
-from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
-from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.python_tokenizers import (
-    CHARACTER_FILE,
-    CODE_POINT_ROLES,
-    CharacterTokenizer,
-    CodePointTokenizer,
-    is_code_point_tokenizer,
+from embedwell_models.tokenizer.loading import (
+    added_tokens,
+    contradictions,
+    other_tokenizers,
+    tokenizer_class,
 )
+from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
 from embedwell_models.tokenizer.segmented import Reader, find_reader
 from embedwell_models.tokenizer.special_tokens import append_eos
 from embedwell_models.tokenizer.tokens import Side, read_side
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
-from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, is_word_tokenizer
 
 OLDER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),
@@ -51,6 +48,10 @@ class LoadedTokenizer:
     side: Side
     special: Mapping[str, str]
     splits_at_spaces: bool = False
+
+
+LoadOther = Callable[[Path, bool, bool], LoadedTokenizer]
+"""Loads a tokenizer that is not in a tokenizer.json: see `OtherTokenizer`."""
 
 
 def load(
@@ -91,19 +92,16 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
-    reader = None if is_word_tokenizer(folder) else find_reader(folder)
-    names = ["tokenizer.json", *added_tokens.FILES, MAPPED, LISTED, CHARACTER_FILE]
+    reader = None if other_tokenizers.find(folder) else find_reader(folder)
+    names = ["tokenizer.json", *added_tokens.FILES, *other_tokenizers.FILES]
     names += reader.files if reader else ()
     return [path for name in names if (path := folder / name).exists()]
 
 
 def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
-    if is_word_tokenizer(folder):
-        return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
-    if (folder / CHARACTER_FILE).is_file():
-        return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
-    if is_code_point_tokenizer(folder):
-        return _code_points(folder, lowercase, special_tokens)
+    if other := other_tokenizers.find(folder):
+        load_other: LoadOther = pkgutil.resolve_name(other.load)
+        return load_other(folder, lowercase, special_tokens)
     reader = None if file_only else find_reader(folder)
     rust = _read(folder, reader, file_only)
     if file_only or not special_tokens:
@@ -209,22 +207,6 @@ def _flat(normalizer: Any) -> Iterator[normalizers.Normalizer]:
             yield from _flat(step)
     elif normalizer is not None:
         yield normalizer
-
-
-def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
-    tokenizer_class.read_name(folder)  # raises ModelError for remote code
-    if lowercase:
-        raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
-    tokens = AddedTokens(folder, {}).special
-    for role, token in tokens.items():
-        if token.content != CODE_POINT_ROLES.get(role):
-            raise ModelError(
-                f"{folder}: {role}_token = {token.content!r} is not supported: it is not CANINE's"
-            )
-    mask = tokens.get("mask")
-    strips_mask = mask is not None and mask.lstrip
-    tokenizer = cast(Tokenizer, CodePointTokenizer(special_tokens, strips_mask))
-    return LoadedTokenizer(tokenizer, _truncation_side(folder), CODE_POINT_ROLES)
 
 
 def _missing(folder: Path) -> str:

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
+from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from tests.conftest import PROSE
 
 COMMANDS = ["tokenizer", "words", "sentences"]

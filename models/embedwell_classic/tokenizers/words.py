@@ -4,15 +4,23 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from tokenizers import Tokenizer
+
+from embedwell_classic.tokenizers.vocabulary import Vocabulary, WordOptions, read_vocabulary
+from embedwell_models.tokenizer.loading.loader import LoadedTokenizer
 from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer, WordEncoding
-from embedwell_models.tokenizer.word_vocabulary import Vocabulary, WordOptions, read_vocabulary
 
 _WORD = re.compile(r"\S+")
 _MAX_CACHED = 1 << 15  # words
 _MAX_CACHED_LENGTH = 32  # characters of a word
 UNKNOWN = "[UNK]"
+
+
+def load(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
+    """Load the tokenizer of a folder; raises ModelError."""
+    return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
 
 
 class Match(NamedTuple):
@@ -33,6 +41,8 @@ class WordTokenizer(PythonTokenizer):
     A word is looked up as written, then without surrounding punctuation, then also in lower case,
     as in sentence-transformers' WhitespaceTokenizer.
     """
+
+    looks_up_words = True
 
     def __init__(self, vocabulary: Vocabulary, options: WordOptions) -> None:
         """options: options of the look-up."""
@@ -61,6 +71,10 @@ class WordTokenizer(PythonTokenizer):
     def token_to_id(self, token: str) -> int | None:
         """Return the id of a word as written; None for an unknown word."""
         return self.vocabulary.find(token)
+
+    def in_vocabulary(self, id: int) -> bool:
+        """Whether an id is a word's own; unknown words and n-grams are not in the vocabulary."""
+        return id < len(self.vocabulary)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> WordEncoding:
         """Return the ids of a text with their offsets; there are no special tokens."""

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_classic.tokenizers.characters import CharacterTokenizer
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.python_tokenizers import CHARACTER_FILE, CharacterTokenizer
+from embedwell_models.tokenizer.loading.other_tokenizers import CHARACTER_FILE
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 

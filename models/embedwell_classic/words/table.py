@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from embedwell_classic.tokenizers.vocabulary import WordOptions
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Array, Chosen, Table
-from embedwell_models.tokenizer.word_vocabulary import WordOptions
 from embedwell_models.vectors import Floats
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from embedwell_classic.convert.word_embeddings import convert_words
+from embedwell_classic.tokenizers.vocabulary import Subwords, Vocabulary, WordOptions
+from embedwell_classic.tokenizers.words import UNKNOWN, WordTokenizer
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.word_tokenizer import UNKNOWN, WordTokenizer
-from embedwell_models.tokenizer.word_vocabulary import Subwords, Vocabulary, WordOptions
 from tests.models.word_files import WORDS, vectors, write_text
 
 KNOWN = ["the", "The", "king", "U.S.", "'tis", "-"]

@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.word_vocabulary import (
-    LISTED,
-    MAPPED,
+from embedwell_classic.tokenizers.vocabulary import (
     MAX_CHARACTERS,
     Subwords,
     Vocabulary,
     WordOptions,
     read_vocabulary,
 )
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 from tests.models.word_files import WORDS, write_fasttext
 
 LISTED_WORDS = ["the", "", "日本", "straße", "the thing", "😀", *map(str, range(5000))]

@@ -15,11 +15,8 @@ import numpy.typing as npt
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 
-MAPPED = "vocabulary.safetensors"
-"""File with vocabulary and options, which `embedwell convert` writes."""
-LISTED = "whitespacetokenizer_config.json"
-"""File of sentence-transformers with the same content, read if the other file is missing."""
 _METADATA = "options"
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619  # constants of the hash FNV-1a with 32 bits
 MAX_CHARACTERS = 1000
@@ -149,11 +146,6 @@ class WordOptions:
     def as_metadata(self) -> Mapping[str, str]:
         """Return the metadata of a file MAPPED."""
         return {_METADATA: json.dumps({**asdict(self), "stop_words": sorted(self.stop_words)})}
-
-
-def is_word_tokenizer(folder: Path) -> bool:
-    """Whether the tokenizer of a folder is a tokenizer of words."""
-    return any((folder / name).is_file() for name in (MAPPED, LISTED))
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:

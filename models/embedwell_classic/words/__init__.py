@@ -1,0 +1,1 @@
+"""Search among the words of a table, or among texts: neighbours and analogies."""
