@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from embedwell.app import create_app, with_cors_headers
 from embedwell.cli.options import model_folder, read, require_tracing
+from embedwell.doors import ExtensionError
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.gc_tuning import settle_heap
@@ -62,9 +63,12 @@ def create(**values: Any) -> ASGIApp:
         log.error("the server ends: %s", engines.failure or "see the lines above")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    app = create_app(
-        context, engine_sessions, [run_engines, *(each.run for each in engine_sessions)]
-    )
+    background = [run_engines, *(each.run for each in engine_sessions)]
+    try:
+        app = create_app(context, engine_sessions, background)
+    except ExtensionError as error:
+        resources.close()
+        raise SystemExit(f"Error: {error}") from None
     return with_cors_headers(app, context)
 
 

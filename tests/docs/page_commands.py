@@ -94,6 +94,7 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
 
 TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/developers/architecture.md": "tests/test_docs.py",
+    "docs/developers/extend.md": "tests/service/test_doors.py",
     "docs/batches.md": "tests/clients/test_batches.py",
     "docs/bulk.md": "tests/service/bulk/test_page.py",
     "docs/clients.md": "tests/clients/test_examples.py",

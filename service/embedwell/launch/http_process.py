@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 
 from embedwell.app import create_app, with_cors_headers
+from embedwell.doors import ExtensionError
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
@@ -32,7 +33,7 @@ def main() -> None:
     counters = context.counters(row)
     try:
         server = _server(context, row, counters)
-    except ModelError as error:
+    except (ModelError, ExtensionError) as error:
         # The model was readable before, so this may be temporary.
         if counters.row[CounterSlot.HEARTBEAT]:
             log.error("%s", error)

@@ -20,7 +20,8 @@ def curl(
 ) -> str:
     """Return a curl command with the examples of an operation's path and body.
 
-    schemas: the document's schemas, whose first example is the body.
+    schemas: the document's schemas, whose first example is the body. Raises LookupError without
+        examples.
     """
     parameters = operation.get("parameters", ())
     values = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "path"}

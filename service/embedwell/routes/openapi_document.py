@@ -1,5 +1,6 @@
 """The OpenAPI document, and the page /docs that shows it."""
 
+import contextlib
 import functools
 import gzip
 import re
@@ -98,7 +99,8 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
             responses.pop("422", None)
             operation["security"] = [{}, {"key": []}] if "401" in responses else []
             if EXTENSION not in operation:
-                operation.update(code_sample(curl(method, path, operation, schemas)))
+                with contextlib.suppress(LookupError):  # another package's, without examples
+                    operation.update(code_sample(curl(method, path, operation, schemas)))
     _describe_query(document["paths"]["/positions"]["get"], schemas["PositionsRequest"])
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
     unused = ("HTTPValidationError", "ValidationError")

@@ -1,0 +1,147 @@
+"""Commands and routes by name, also of other packages, as on docs/developers/extend.md."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from embedwell import doors
+from embedwell.cli.commands import main
+from tests.service.server import Server
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "developers" / "extend.md").read_text(encoding="utf-8")
+TEXTS = ["a harbour", "ships"]
+
+
+def block(language: str) -> str:
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(text)
+
+
+def install(environment: Path, name: str, module: str, entry_points: str) -> None:
+    """Write a module of another package, and its entry points, as pip does."""
+    metadata = environment / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (environment / f"{name}.py").write_text(module, encoding="utf-8")
+    (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+
+
+def of_toml(text: str) -> str:
+    """Entry points of a pyproject.toml as those of an installed package."""
+    return text.replace("project.entry-points.", "").replace('"', "")
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    install(tmp_path, "acme_centroid", block("python"), of_toml(block("toml")))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("acme_centroid", None)
+
+
+def test_a_package_adds_a_route_and_a_command(acme: Path, minilm_folder: Path) -> None:
+    with Server(acme / "log") as server:
+        server.wait_ready()
+        response = server.post("/centroid", {"texts": TEXTS})
+        assert response.status_code == 200 and int(response.headers["x-tokens"]) > 4
+        assert "/centroid" in server.client.get("/openapi.json").json()["paths"]
+        embedded = np.array(server.post("/embed", {"inputs": TEXTS}).json())
+    np.testing.assert_allclose(response.json(), embedded.mean(axis=0), atol=1e-6)
+    assert "Print the average of the vectors" in CliRunner().invoke(main, ["--help"]).output
+    result = CliRunner().invoke(main, ["centroid", *TEXTS])
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(json.loads(result.output), response.json(), atol=1e-6)
+
+
+BROKEN = "[embedwell.commands]\nbroken = acme_broken:command\n[embedwell.routes]\nbroken = {0}\n"
+
+
+def test_a_broken_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "acme_broken", "import acme_missing", BROKEN.format("acme_broken:router"))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "Cannot be imported." in CliRunner().invoke(main, ["--help"]).output
+    result = CliRunner().invoke(main, ["broken", "--option", "1"])
+    problem = "of acme_broken (acme_broken:{}) cannot be imported: "
+    missing = "ModuleNotFoundError(\"No module named 'acme_missing'\"); "
+    advice = "repair or uninstall acme_broken"
+    assert result.exit_code == 1
+    expected = f"embedwell.commands 'broken' {problem.format('command')}{missing}{advice}"
+    assert expected in " ".join(result.output.split())
+    with pytest.raises(doors.ExtensionError, match=r"embedwell\.routes 'broken' of acme_broken"):
+        [*doors.load_routes()]
+
+
+def test_a_server_with_a_broken_package_ends_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm_folder: Path
+) -> None:
+    install(tmp_path, "acme_broken", "import acme_missing", BROKEN.format("acme_broken:router"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = Server(tmp_path / "log")
+    server.launch()
+    assert server.process.wait(120) == 1
+    assert "embedwell.routes 'broken' of acme_broken (acme_broken:router) cannot be" in server.log
+    assert "Traceback" not in server.log
+
+
+SERVER = """
+import asyncio, sys, httpx
+from pathlib import Path
+from embedwell.app import create_app
+from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.settings.settings import Settings
+
+def app(settings):
+    model = InheritedModel(settings, Path(sys.argv[1]), 0, rows=1, counters_fd=0, connect_fd=0)
+    engine = EngineSession(model.connect_engine, SharedCounters.private())
+    return create_app(InheritedServer(settings, [model], 0, []), [engine])
+
+async def status(app):
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return (await client.get("/v1/files")).status_code
+
+def wings():
+    names = {name.partition(".")[0] for name in sys.modules}
+    return sorted(names & {f"embedwell_{wing}" for wing in ("batches", "bulk", "classic", "lab")})
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "it = app(Settings()); assert not wings(); assert asyncio.run(status(it)) == 403; "
+        "assert wings() == ['embedwell_batches']",
+        "app(Settings(batch_folder=Path(sys.argv[2]))); assert wings() == ['embedwell_batches']",
+    ],
+)
+def test_a_server_imports_batches_when_it_needs_them(
+    program: str, minilm_folder: Path, tmp_path: Path
+) -> None:
+    code = f"{SERVER}\n{program}"
+    subprocess.run([sys.executable, "-c", code, minilm_folder, tmp_path], check=True)
+
+
+def test_an_own_command_has_precedence_and_imports_no_other(tmp_path: Path) -> None:
+    install(
+        tmp_path, "acme_broken", "import acme_missing", "[embedwell.commands]\npull = acme_broken:a"
+    )
+    program = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from embedwell.cli.commands import main\n"
+        "main(['pull', '--help'], standalone_mode=False)\n"
+        "others = {'acme_broken', 'embedwell.cli.serve', 'embedwell_lab', 'embedwell_bulk'}\n"
+        "assert not others & {*sys.modules}\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
