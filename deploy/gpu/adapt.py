@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-SOURCES = Path("models/embedwell_models/hub/sources.py")
+BUNDLES = Path("models/embedwell_models/hub/bundles.py")
 
 
 class AdaptError(Exception):
@@ -29,7 +29,7 @@ def replace(path: Path, pattern: str, replacement: str) -> None:
 
 def accept_float16_weights(root: Path, digest: str) -> None:
     """Replace the SHA-256 that the default model's weights must have."""
-    replace(root / SOURCES, r'("model.safetensors": )"\w{64}"', rf'\1"{digest}"')
+    replace(root / BUNDLES, r'("model.safetensors": )"\w{64}"', rf'\1"{digest}"')
 
 
 def main() -> None:

@@ -118,9 +118,9 @@ def test_the_engine_is_measured(results: Path) -> None:
 
 
 def test_adapting_accepts_other_weights(tmp_path: Path) -> None:
-    file = tmp_path / adapt.SOURCES
+    file = tmp_path / adapt.BUNDLES
     file.parent.mkdir(parents=True)
-    shutil.copy(ROOT / adapt.SOURCES, file)
+    shutil.copy(ROOT / adapt.BUNDLES, file)
     adapt.accept_float16_weights(tmp_path, "0" * 64)
     text = file.read_text(encoding="utf-8")
     assert f'"model.safetensors": "{"0" * 64}"' in text

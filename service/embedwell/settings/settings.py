@@ -33,7 +33,8 @@ from embedwell.settings.setting_types import (
     Port,
     PromptTexts,
 )
-from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
+from embedwell_models.hub.bundles import BUNDLES
+from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
 from embedwell_models.model_options import OPTION_NAMES, ModelOptions, UnicodeForm
 
