@@ -19,6 +19,7 @@ import psutil
 from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from tests.gateways import free_port
 
+_CORE = {"embedwell", "embedwell_models"}
 _HOOK = Path(__file__).parent / "hook"
 _LIMIT = 120  # seconds for a start, and for a trace to be written
 _WARM, _TRACES = 5, 9  # requests
@@ -29,7 +30,7 @@ class Trace:
     """What one warm POST /embed of a short text does in a process, and what the process imported.
 
     files, calls: of the project's functions. moves: between files. package_moves: between packages.
-    modules: of the project, that are loaded.
+    modules: of the project, that are loaded. wing_modules: those of the wings among them.
     """
 
     files: int
@@ -37,6 +38,7 @@ class Trace:
     moves: int
     package_moves: int
     modules: int
+    wing_modules: int
 
 
 def trace_request(python_path: str, model: Path) -> dict[str, dict[str, int]]:
@@ -132,6 +134,7 @@ def _read(path: Path) -> Trace:
         moves=_changes(files),
         package_moves=_changes([_package(file) for file in files]),
         modules=len(trace["modules"]),
+        wing_modules=sum(name.partition(".")[0] not in _CORE for name in trace["modules"]),
     )
 
 

@@ -7,8 +7,15 @@ from tests.builds.trace import trace_request
 
 ROOT = Path(__file__).parents[2]
 MOST = {
-    "http": {"files": 44, "calls": 285, "moves": 160, "package_moves": 70, "modules": 252},
-    "engine": {"files": 20, "package_moves": 17, "modules": 189},
+    "http": {
+        "files": 44,
+        "calls": 285,
+        "moves": 160,
+        "package_moves": 70,
+        "modules": 244,
+        "wing_modules": 0,
+    },
+    "engine": {"files": 20, "package_moves": 17, "modules": 185, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 
