@@ -33,7 +33,7 @@ def _check_ray(
 ) -> str | None:
     if address and not re.fullmatch(r"auto|local|[^/\s]+:\d+", address):
         raise click.BadParameter(
-            f"{address} is no address of a cluster: put --ray behind the sources, or write "
+            f"{address} is not an address of a cluster: put --ray behind the sources, or write "
             "--ray=auto"
         )
     return address

@@ -76,11 +76,11 @@ def test_a_file_gives_each_model_options_of_its_own(tmp_path: Path) -> None:
         ("[a]\nsource = 'x'\nidle_unload = -1", "model a: idle_unload: Input should be greater"),
         ("[a]\nsource = 'x'\nprompts = 'y'", "model a: prompts: give published, or a JSON object"),
         ("[a]\nsource = ''", "model a: source: String should have at least 1 character"),
-        ("a = 'x'", r"a is no table: begin it with \[a\]"),
+        ("a = 'x'", r"a is not a table: begin it with \[a\]"),
         ("[a\n", "models.toml: "),
         ("", "has no tables"),
-        ("['a,b']\nsource = 'x'", "'a,b' is no name of a model"),
-        ("['*']\nsource = 'x'", r"'\*' is no name of a model"),
+        ("['a,b']\nsource = 'x'", "'a,b' is not a name of a model"),
+        ("['*']\nsource = 'x'", r"'\*' is not a name of a model"),
     ],
 )
 def test_a_mistake_in_the_file_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -108,13 +108,13 @@ def test_two_models_of_one_name_are_refused(models: str) -> None:
 
 @pytest.mark.parametrize("models", ["a", "=x", "a=", "a=x,b", " =x"])
 def test_each_needs_a_name_and_a_source(models: str) -> None:
-    with pytest.raises(ValueError, match="is no NAME=SOURCE"):
+    with pytest.raises(ValueError, match="is not NAME=SOURCE"):
         settings(models=models)
 
 
 @pytest.mark.parametrize("name", ["served_name", "revision", "image_model"])
 def test_settings_of_a_single_model_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}: it is of a single model"):
+    with pytest.raises(ValueError, match=f"{name} applies to a single model"):
         model_settings(settings(models="a=x", **{name: "y"}))
 
 
@@ -153,7 +153,7 @@ def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ({"model": ("a=x",), "models": "b=y"}, "not both"),
         ({"named": ("x",), "models": "a=y"}, "give x, or --models, not both"),
         ({"model": ("x",), "models_file": "m.toml"}, "give x, or --models-file, not both"),
-        ({"model": ("=x",)}, "is no NAME=SOURCE"),
+        ({"model": ("=x",)}, "is not NAME=SOURCE"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(flags: Any, message: str) -> None:

@@ -104,7 +104,7 @@ def _read_model(path: Path) -> Attributes:
         message = f"{path} is not a model of gensim; its code is not run: {error}"
         raise ModelError(message) from None
     if not isinstance(model, Attributes):
-        raise ModelError(f"{path} is not a model of gensim but a {type(model).__name__}")
+        raise ModelError(f"{path} is not a model of gensim but {type(model).__name__}")
     return model
 
 

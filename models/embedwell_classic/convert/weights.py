@@ -90,7 +90,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     state = read_pickle(path)
     for name, value in state.items():
         if not isinstance(value, Tensor):
-            raise ModelError(f"{path}: {name!r} is not a tensor but a {type(value).__name__}")
+            raise ModelError(f"{path}: {name!r} is not a tensor but {type(value).__name__}")
     return state
 
 

@@ -145,7 +145,9 @@ class Metadata:
         """Return a list of the tokenizer, whose values have a type."""
         values = self._required(_TOKENIZER + key, list)
         if not all(isinstance(value, kind) for value in values):
-            raise ModelError(f"{self.file.path}: {_TOKENIZER}{key} is no list of {kind.__name__}")
+            raise ModelError(
+                f"{self.file.path}: {_TOKENIZER}{key} is not a list of {kind.__name__}"
+            )
         return values
 
     def of_tokens(self, key: str, kind: type[T]) -> list[T]:

@@ -178,7 +178,7 @@ class EngineSettings(BaseModel):
     prompts: PromptTexts = Field(
         default="",
         description=(
-            "Prompts beside those in the model's files, as a JSON object of names and texts: "
+            "Prompts in addition to the model's own, as a JSON object of names and texts: "
             '{"query": "query: ", "document": "passage: "}; the one named default is for requests '
             "without a prompt. Or published: those that the authors of a model publish, see "
             "embedwell models."

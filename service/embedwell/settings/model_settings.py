@@ -27,7 +27,7 @@ def model_settings(settings: Settings) -> list[Settings]:
     """Return the settings of each model with its source, name and options, the default first.
 
     Raises ValueError for two models with the same name, an unknown option, a file that is not TOML,
-    or several devices beside a setting that needs one.
+    or several devices with a setting that needs one.
     """
     _check_devices(settings)
     named = [*_from_file(settings.models_file), *_from_list(settings.models)]
@@ -38,7 +38,7 @@ def model_settings(settings: Settings) -> list[Settings]:
     for name in _OF_ONE_MODEL:
         if name in settings.model_fields_set and getattr(settings, name):
             raise ValueError(
-                f"{name}: it is of a single model, and models or models_file names several"
+                f"{name} applies to a single model: leave it out with models or models_file"
             )
     names = [name for name, _ in named]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -71,7 +71,7 @@ def _from_file(file: Path | None) -> Iterator[Named]:
         raise ValueError(f"models_file: {file}: {error}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise ValueError(f"models_file: {file}: {name} is no table: begin it with [{name}]")
+            raise ValueError(f"models_file: {file}: {name} is not a table: begin it with [{name}]")
         yield name, _options(f"models_file: {file}: [{name}]", table)
 
 
@@ -86,7 +86,7 @@ def _options(place: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_options(settings: Settings, name: str, options: dict[str, Any]) -> Settings:
     if not name.strip() or "," in name or name == "*":
-        raise ValueError(f"models: {name!r} is no name of a model")
+        raise ValueError(f"models: {name!r} is not a name of a model")
     fields = {**settings.model_dump(), "served_name": name, **options}
     try:
         return Settings(**fields)

@@ -45,7 +45,7 @@ def _named_models(text: str) -> str:
     for name, equals, source in pairs:
         if not (name.strip() and equals and source.strip()):
             raise ValueError(
-                f"{name + equals + source!r} is no NAME=SOURCE; give several with commas between"
+                f"{name + equals + source!r} is not NAME=SOURCE; give several with commas between"
             )
     return ",".join(f"{name.strip()}={source.strip()}" for name, _, source in pairs)
 
@@ -69,7 +69,7 @@ def _device_names(names: str) -> str:
     for device in devices:
         if not _DEVICE.fullmatch(device):
             raise ValueError(
-                f"{device!r} is no device; give cuda:N, cpu:N or cpu, with commas between"
+                f"{device!r} is not a device; give cuda:N, cpu:N or cpu, with commas between"
             )
     if len({device.partition(":")[0] for device in devices}) > 1:
         raise ValueError("give processors or GPUs: their vectors of a text differ")
@@ -97,7 +97,7 @@ def _host_names(names: str) -> str:
     hosts = [name.strip().lower().removesuffix(".") for name in names.split(",")]
     for host in filter(None, hosts):
         if host != "*" and not _HOST_NAME.fullmatch(host):
-            raise ValueError(f"{host!r} is no name of a host; give it without scheme and port")
+            raise ValueError(f"{host!r} is not a host name; give it without scheme and port")
     return ",".join(filter(None, hosts))
 
 
@@ -113,7 +113,7 @@ def _origin(text: str) -> str:
     match = _ORIGIN.fullmatch(text.lower())
     if match is None:
         raise ValueError(
-            f"{text!r} is no origin; give scheme://host or scheme://host:port, several with "
+            f"{text!r} is not an origin; give scheme://host or scheme://host:port, several with "
             "commas between, or * alone"
         )
     scheme, host, port = match.groups()

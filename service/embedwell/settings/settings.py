@@ -55,7 +55,7 @@ class Settings(EngineSettings):
         ge=0,
         le=256,
         description=(
-            "Number of HTTP processes; 0: one for every 4 processors, for every 2 beside a GPU; "
+            "Number of HTTP processes; 0: one for every 4 processors, for every 2 with a GPU; "
             "at most 8, and 1 on systems other than Linux."
         ),
     )
@@ -182,9 +182,9 @@ class Settings(EngineSettings):
     max_wait: PositiveFloat = Field(
         default=2.0,
         description=(
-            "Maximum expected seconds that a request waits, above it 429. They are the seconds "
-            "for the whole queue, or twice those for the queued requests that are no larger, if "
-            "that is less. For requests of at most 2048 tokens."
+            "Maximum expected seconds that a request waits, above it 429: min(a, 2 * b), with a "
+            "the seconds for the whole queue and b the seconds for the queued requests that are "
+            "no larger. For requests of at most 2048 tokens."
         ),
     )
     max_wait_large: PositiveFloat = Field(

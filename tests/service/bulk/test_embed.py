@@ -181,7 +181,10 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
         (["--ray=auto", "--server", "http://localhost:1"], "either --ray or --server, not both"),
         (["--actors", "2"], "--actors needs --ray"),
         (["--actor-cpus", "2"], "--actor-cpus needs --ray"),
-        (["--ray", "in.txt"], "in.txt is no address of a cluster: put --ray behind the sources"),
+        (
+            ["--ray", "in.txt"],
+            "in.txt is not an address of a cluster: put --ray behind the sources",
+        ),
         (["--ray=127.0.0.1:1"], "cannot connect to a Ray cluster at 127.0.0.1:1"),
     ],
 )

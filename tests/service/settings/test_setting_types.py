@@ -39,7 +39,7 @@ def test_an_invalid_origin_is_refused_at_the_start(invalid: str) -> None:
     environment = {"EMBEDWELL_CORS_ORIGINS": f"https://right.example,{invalid}"}
     result = CliRunner().invoke(main, ["serve"], env=environment)
     assert result.exit_code == 2
-    assert f": {invalid!r} is no origin" in result.output
+    assert f": {invalid!r} is not an origin" in result.output
 
 
 @pytest.mark.parametrize(

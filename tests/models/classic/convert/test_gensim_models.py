@@ -146,8 +146,8 @@ class Code:
     ("content", "message"),
     [
         (Code(), r"its code is not run: it contains builtins\.print"),
-        ([1], "but a list"),
-        (np.zeros(3), "but a ndarray"),
+        ([1], "but list"),
+        (np.zeros(3), "but ndarray"),
     ],
     ids=["code", "list", "array"],
 )

@@ -100,8 +100,8 @@ def test_a_pickle_that_would_run_a_command_is_refused_and_runs_nothing(
     ("state", "message"),
     [
         ([torch.ones(1)], "must hold tensors by name, but holds a list"),
-        ({"state_dict": {"a": torch.ones(1)}}, "'state_dict' is not a tensor but a dict"),
-        ({"a": torch.ones(1), "epoch": 3}, "'epoch' is not a tensor but a int"),
+        ({"state_dict": {"a": torch.ones(1)}}, "'state_dict' is not a tensor but dict"),
+        ({"a": torch.ones(1), "epoch": 3}, "'epoch' is not a tensor but int"),
     ],
 )
 def test_what_is_no_table_of_tensors_is_refused(tmp_path: Path, state: Any, message: str) -> None:
