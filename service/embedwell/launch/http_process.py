@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import asdict
 from functools import partial
 
+from embedwell import doors
 from embedwell.app import create_app, with_cors_headers
 from embedwell.doors import ExtensionError
 from embedwell.engine.client.engine_session import EngineSession
@@ -23,6 +24,8 @@ from embedwell_models.errors import ModelError
 log = logging.getLogger(__name__)
 
 _HEARTBEAT = 1.0  # seconds
+
+doors.import_routes()  # with this module, so that the processes that are forked later share them
 
 
 def main() -> None:

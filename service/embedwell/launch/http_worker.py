@@ -9,10 +9,8 @@ def main() -> None:
     """Import the HTTP process without garbage collections, and run it."""
     name_process(HTTP_PROCESS)
     gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
-    from embedwell import doors
     from embedwell.launch.http_process import main
 
-    doors.import_routes()
     gc.freeze()  # the next collections pass over what is imported
     gc.enable()
     main()

@@ -138,6 +138,11 @@ class ModelEngine:
             log.error("%s hangs and is killed", self._child.name)
             self._supervisor.kill()  # another one follows
 
+    async def wait_spawned(self) -> None:
+        """Wait until the engine's process was started, or could not be; if there is one."""
+        if self._supervisor is not None:
+            await self._supervisor.spawned.wait()
+
     async def wait_ended(self) -> None:
         """Wait until there is no engine."""
         if self._task is not None:

@@ -48,7 +48,9 @@ class ModelEngines:
         self._alike = bool(context.settings.engine_names)  # whether all are of the same model
         self._limit = context.settings.max_model_bytes
         self._waiting: list[int] = []  # models to load when there is room
-        self._stopped = asyncio.Event()
+        self._stopped, self._started = asyncio.Event(), asyncio.Event()
+        self.need_torch = any(needs_torch(model.settings) for model in context.models)
+        """Whether an engine needs torch, which takes seconds to import before the first one."""
         self.failure: str | None = None
         """Why the server has to end, if an engine that it needs cannot run."""
 
@@ -57,12 +59,19 @@ class ModelEngines:
         for engine in self._engines[:1] if self._alike else self._engines:
             if engine.kept and not self._stopped.is_set():
                 engine.load()
+        self._started.set()
         while not self._stopped.is_set():
             self._unload_idle()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), _TICK)
         for engine in self._engines:
             await engine.wait_ended()
+
+    async def wait_spawned(self) -> None:
+        """Wait until the processes of the models that are loaded from the start were started."""
+        await self._started.wait()
+        for engine in self._engines:
+            await engine.wait_spawned()
 
     def load(self, index: int) -> None:
         """Load a model once there is room for it; do nothing if it is loaded."""

@@ -160,6 +160,7 @@ class Supervisor:
         self._tick, self._watchdog = tick, Watchdog(child.limits, tick)
         self._process: Process | None = None
         self._group: int | None = None  # of the process, until both are killed
+        self.spawned = asyncio.Event()  # set when the first process was started, or could not be
         self.ready = False  # whether the current process is ready
         self._stopping = self._was_ready = False
         self._kill_level = logging.ERROR  # of the line which says that a process is killed
@@ -222,6 +223,7 @@ class Supervisor:
         try:
             reports = ReportReader(self._note)
         except OSError as error:  # no free descriptor
+            self.spawned.set()
             return None, f"{self._child.name} cannot be started: {error}"
         try:
             process = await self._start(reports.write_end)
@@ -241,6 +243,7 @@ class Supervisor:
         try:
             process = await self._child.spawn(output)
         finally:
+            self.spawned.set()
             os.close(output)
         self._reap()
         self._process, self._group = process, process.pid

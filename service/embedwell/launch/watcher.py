@@ -18,7 +18,7 @@ from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Superviso
 log = logging.getLogger(__name__)
 
 _HTTP_PROCESS = "embedwell.launch.http_process"
-"""First import of an HTTP process, which takes most of its start unless it is preloaded."""
+"""Imports of an HTTP process, which take most of its start unless they are preloaded."""
 
 _START = 120.0  # seconds until an HTTP process serves
 _HEARTBEAT_TIMEOUT = 30.0  # seconds without an iteration of its event loop until it counts as hung
@@ -57,9 +57,13 @@ class Watcher:
     async def run(self) -> int:
         """Run to the end; return 0 after a signal, and 1 after a failure."""
         self._install_signal_handlers()
-        # HTTP processes first: this process imports more before it forks engines, perhaps torch.
-        workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
         engines = asyncio.create_task(self._engines.run())
+        # An engine loads its model while this process imports what HTTP processes share. They do
+        # not wait until this process has imported torch.
+        if not self._engines.need_torch:
+            await self._engines.wait_spawned()
+            self._preload(_HTTP_PROCESS)
+        workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stop, engines, *workers], return_when=asyncio.FIRST_COMPLETED)
         failed = not self._stop.is_set()
@@ -118,8 +122,7 @@ class Watcher:
         match report["event"]:
             case "ready":
                 self._announcements.note_serving()
-                if self._context.settings.workers > 1:  # the others start now
-                    self._preload(_HTTP_PROCESS)  # earlier it would delay the engine
+                self._preload(_HTTP_PROCESS)  # for the others, which start now, and for successors
                 self._serving.set()
             case "engine_ready":
                 self._announcements.note_engine_ready(report)
@@ -141,10 +144,9 @@ class Watcher:
         config = partial(context.worker_config, row)
         spawn = self._launch("embedwell.launch.http_worker", context.pass_fds(row))
         child = ChildSpec("an HTTP process", spawn, config, limits)
-        return Supervisor(child, self._on_report, partial(self._prepare_restart, row))
+        return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
 
-    def _prepare_restart(self, row: int) -> None:
-        self._preload(_HTTP_PROCESS)  # so that another restart takes less time
+    def _clear_gauges(self, row: int) -> None:
         for counters in self._model_counters:
             counters.clear_gauges(row)
 

@@ -61,6 +61,7 @@ def test_a_failed_spawn_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixt
     async def run() -> None:
         supervisor = Supervisor(child(str(path)), on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
+        await asyncio.wait_for(supervisor.spawned.wait(), 60)
         await wait_until(lambda: len(restarts) == 2)
         program(path, f"exit {EXIT_PERMANENT_FAILURE}")
         await asyncio.wait_for(running, 60)
