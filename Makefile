@@ -102,7 +102,7 @@ test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 # In float32, torch's kernels for other processors round differently; so does a single thread.
 OTHER_KERNELS := "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell" \
 	"ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1"
-ROUNDING_TESTS ?= tests/models/families tests/models/classic tests/models/loading/test_image_embedder.py \
+ROUNDING_TESTS ?= tests/models/families $(wildcard tests/models/classic/test_*.py) tests/models/loading/test_image_embedder.py \
 	tests/models/test_sparse.py tests/models/model_files/test_classifier.py \
 	-k "equals_transformers or of_transformers or of_sentence_transformers or whole_model or kernels_alone or attended \
 	or mean_of or of_the_code"
