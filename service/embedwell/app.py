@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -17,7 +18,7 @@ from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import ModelPaths
 from embedwell.inference.served_model import ServedModel, with_prompts
-from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.inherited import InheritedServer
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
@@ -143,7 +144,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     models = [
         ServedModel(
             model.settings,
-            _describe(model),
+            describe(model.settings, model.folder),
             engine,
             queue,
             comparisons,
@@ -157,9 +158,9 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     return models
 
 
-def _describe(model: InheritedModel) -> ModelDescription:
-    settings = model.settings
-    description = ModelDescription.read(model.folder, settings.options)
+def describe(settings: Settings, folder: Path) -> ModelDescription:
+    """Read the description of a model with its prompts; raises ModelError."""
+    description = ModelDescription.read(folder, settings.options)
     return with_prompts(description, settings.prompts, settings.model)
 
 

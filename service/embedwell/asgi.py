@@ -73,6 +73,8 @@ def create(**values: Any) -> ASGIApp:
 
 
 def _engine_session(model: InheritedModel, engines: ModelEngines) -> EngineSession:
+    own = engines.engines[model.index]
+
     def on_ready(description: EngineDescription) -> None:
         settle_heap()
         log.info("the engine of %s is ready: %s", model.label, asdict(description))
@@ -81,8 +83,8 @@ def _engine_session(model: InheritedModel, engines: ModelEngines) -> EngineSessi
         model.connect_engine,
         model.counters(0),
         on_ready,
-        lambda: engines.replace_stalled(model.index, engine.restarts_when_connected),
-        on_wanted=partial(engines.load, model.index),
-        on_unwanted=partial(engines.unload, model.index),
+        lambda: own.replace_stalled(engine.restarts_when_connected),
+        on_wanted=partial(engines.load, own),
+        on_unwanted=partial(engines.unload, own),
     )
     return engine

@@ -143,12 +143,16 @@ class SeveralModels(Server):
 
     def __init__(self, folder: Path, models: Mapping[str, Options], **settings: Any) -> None:
         """folder: for the log and the file of the models."""
-        file = folder / "models.toml"
+        self._file = folder / "models.toml"
+        self.write(models)
+        super().__init__(folder / "log", models_file=self._file, **settings)
+
+    def write(self, models: Mapping[str, Options]) -> None:
+        """Write the file of the models."""
         lines = []
         for name, options in models.items():
             lines += [f'["{name}"]', *(f"{key} = {json.dumps(options[key])}" for key in options)]
-        file.write_text("\n".join(lines), encoding="utf-8")
-        super().__init__(folder / "log", models_file=file, **settings)
+        self._file.write_text("\n".join(lines), encoding="utf-8")
 
     def state(self, name: str) -> str:
         """Return the state of a model: loaded, loading or unloaded."""

@@ -4,6 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,8 +14,8 @@ from embedwell.cli.env_file import advice, settings_of_tei, unknown_settings
 from embedwell.cli.options import model_folder, options, read_models, require_tracing
 from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.signals import install_signal_handlers
-from embedwell.settings.model_settings import expand_adapters
-from embedwell.settings.settings import GROUPS
+from embedwell.settings.model_settings import expand_adapters, model_settings
+from embedwell.settings.settings import GROUPS, Settings
 from embedwell_models.errors import ModelError
 
 _NOTHING = "nothing takes its place; leave it out"
@@ -109,8 +111,23 @@ def serve(**flags: Any) -> None:
         for model, folder in served:
             if hint := prompts_hint(model, folder):
                 announce(hint, logging.WARNING, settings.log_format)
-        status = run(settings, served)
+        read_anew = partial(_read_anew, settings) if settings.models_file else None
+        status = run(settings, served, read_anew=read_anew)
     except (ModelError, click.ClickException) as error:
         announce(f"Error: {error}", logging.ERROR, settings.log_format)
         status = 1
     sys.exit(status)
+
+
+def _read_anew(settings: Settings) -> list[tuple[Settings, Path]]:
+    """Read the models file of a running server.
+
+    Raises ModelError, ValueError, and ClickException for a model that cannot be fetched.
+    """
+    from embedwell.app import describe
+
+    models = model_settings(settings)
+    served = [each for model in models for each in expand_adapters(model, model_folder(model))]
+    for each in served:
+        describe(*each)
+    return served

@@ -23,11 +23,12 @@ _NO_KEY = (
 class Announcements:
     """Greets when all kept models are ready, and logs each engine that is replaced."""
 
-    def __init__(self, context: InheritedServer) -> None:
+    def __init__(self, context: InheritedServer, greeted: bool = False) -> None:
+        """greeted: whether the operator knows already that the server is ready."""
         self._context = context
         self._restarts = [-1] * len(context.models)  # of the latest engine that was ready
         self._engines: dict[int, Mapping[str, Any]] = {}  # descriptions, by the model's index
-        self._greeted = False
+        self._greeted = greeted
 
     def note_serving(self) -> None:
         """Note that an HTTP process serves."""

@@ -6,8 +6,9 @@ import logging
 import resource
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from embedwell.engine.worker.cpus import SYSTEM_DEVICES, node_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
+from embedwell.launch.reload import ModelSource, PlacedModels
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
@@ -36,18 +38,22 @@ _ADDRESS_ERRORS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def run(
-    settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM_DEVICES
+    settings: Settings,
+    models: PlacedModels,
+    system: Path = SYSTEM_DEVICES,
+    read_anew: Callable[[], PlacedModels] | None = None,
 ) -> int:
     """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
 
     models: the settings of each model and its folder, the default model first.
     system: where the system describes its processors.
+    read_anew: reads the models file, if there is one, for SIGHUP.
     """
     configure_logging(settings.log_level, settings.log_format)
     gpu = "cuda" in settings.devices if settings.devices else may_be_gpu(settings.device)
     workers = settings.workers or default_workers(available_cpus(), gpu)
     settings = settings.model_copy(update={"workers": workers})
-    models = [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
+    models = _with_workers(models, workers)
     if not _may_open_enough_files(settings, len(models)):
         return 1
     with ExitStack() as stack:
@@ -68,8 +74,22 @@ def run(
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
         )
-        watcher = Watcher(context, [*chain(*sockets)], engine_fds, forked, preload)
+        source = read_anew and ModelSource(
+            lambda: _with_workers(read_anew(), workers), partial(open_model_contexts, settings)
+        )
+        watcher = Watcher(
+            context,
+            [*chain(*sockets)],
+            engine_fds,
+            launch=forked,
+            preload=preload,
+            source=source,
+        )
         return asyncio.run(watcher.run())
+
+
+def _with_workers(models: PlacedModels, workers: int) -> PlacedModels:
+    return [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
 
 
 def _may_open_enough_files(settings: Settings, models: int) -> bool:

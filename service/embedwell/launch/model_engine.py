@@ -81,6 +81,11 @@ class ModelEngine:
         return self.model.settings.keep == "always"
 
     @property
+    def tried(self) -> bool:
+        """Whether it was ready, or cannot run."""
+        return self.was_ready or self.failure is not None
+
+    @property
     def running(self) -> bool:
         """Whether there is an engine that loads, serves or ends."""
         return self._task is not None
@@ -148,7 +153,7 @@ class ModelEngine:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def resident_model(self) -> ResidentModel:
+    def resident_model(self, index: int) -> ResidentModel:
         """The model's memory and use, for the choice of models to unload."""
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
@@ -157,7 +162,7 @@ class ModelEngine:
         if last_used < self.state.since:
             last_used = self._ready_since or time.monotonic()
         return ResidentModel(
-            self.model.index,
+            index,
             self.weight_bytes,
             last_used,
             self.model.settings.idle_unload,

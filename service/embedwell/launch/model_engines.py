@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from embedwell.engine.wire.engine_state import EngineState
-from embedwell.inherited import InheritedServer
+from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.model_engine import ModelEngine, ResidentModel
 from embedwell.launch.processes import Launch, program
 from embedwell.settings.settings import Settings
@@ -16,6 +16,7 @@ from embedwell_models.encoder.device import may_be_gpu
 log = logging.getLogger(__name__)
 
 _TICK = 1.0  # seconds between the checks for unused models
+_TRIAL_TICK = 0.1  # seconds between the checks whether added models are ready
 
 
 class ModelEngines:
@@ -33,26 +34,58 @@ class ModelEngines:
         self, context: InheritedServer, engine_fds: Sequence[int], launch: Launch = program
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
-        several = len(context.models) > 1
+        self._launch, several = launch, len(context.models) > 1
         self._engines = [
-            ModelEngine(
-                model,
-                fd,
-                f"the engine of {model.label}" if several else "the engine",
-                launch(engine_module(model.settings), [fd, model.counters_fd]),
-                on_end=self._on_end,
-                on_ready=self._on_ready,
-            )
+            self.create(model, fd, f"the engine of {model.label}" if several else "the engine")
             for model, fd in zip(context.models, engine_fds, strict=True)
         ]
+        self._tried: Sequence[ModelEngine] = ()  # those that `add` waits for
         self._alike = bool(context.settings.engine_names)  # whether all are of the same model
         self._limit = context.settings.max_model_bytes
-        self._waiting: list[int] = []  # models to load when there is room
+        self._waiting: list[ModelEngine] = []  # to be loaded when there is room
         self._stopped, self._started = asyncio.Event(), asyncio.Event()
         self.need_torch = any(needs_torch(model.settings) for model in context.models)
         """Whether an engine needs torch, which takes seconds to import before the first one."""
         self.failure: str | None = None
         """Why the server has to end, if an engine that it needs cannot run."""
+
+    @property
+    def engines(self) -> Sequence[ModelEngine]:
+        """The engines, in the order of the models."""
+        return self._engines
+
+    def create(self, model: InheritedModel, engine_fd: int, title: str) -> ModelEngine:
+        """Create the engine of a model, without loading it.
+
+        engine_fd: the engine's end of the socket pair for connections.
+        title: name of the engine in the log.
+        """
+        spawn = self._launch(engine_module(model.settings), [engine_fd, model.counters_fd])
+        return ModelEngine(
+            model, engine_fd, title, spawn, on_end=self._on_end, on_ready=self._on_ready
+        )
+
+    async def add(self, engines: Sequence[ModelEngine]) -> str | None:
+        """Load those of more engines that are kept; return why one of them cannot run, if so."""
+        self._engines, self._tried = [*self._engines, *engines], engines
+        kept = [engine for engine in engines if engine.kept]
+        for engine in kept:
+            engine.load()
+        while not self._stopped.is_set() and not all(engine.tried for engine in kept):
+            await asyncio.sleep(_TRIAL_TICK)
+        self._tried = ()
+        failed = next((engine for engine in kept if engine.failure), None)
+        if failed is not None:
+            await self.remove(engines)
+        return None if failed is None else failed.failure
+
+    async def remove(self, engines: Sequence[ModelEngine]) -> None:
+        """End engines for good."""
+        for engine in engines:
+            self.unload(engine)
+        for engine in engines:
+            await engine.wait_ended()
+        self._engines = [engine for engine in self._engines if engine not in engines]
 
     async def run(self) -> None:
         """Run until all engines are stopped, or an engine fails that the server needs."""
@@ -73,9 +106,8 @@ class ModelEngines:
         for engine in self._engines:
             await engine.wait_spawned()
 
-    def load(self, index: int) -> None:
+    def load(self, engine: ModelEngine) -> None:
         """Load a model once there is room for it; do nothing if it is loaded."""
-        engine = self._engines[index]
         if self._stopped.is_set() or engine.loading_or_serving:
             return
         kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
@@ -87,19 +119,15 @@ class ModelEngines:
             )
             engine.state.set(EngineState.FAILED)
             return
-        if index not in self._waiting:
-            self._waiting.append(index)
+        if engine not in self._waiting:
+            self._waiting.append(engine)
         self._load_waiting()
 
-    def unload(self, index: int) -> None:
+    def unload(self, engine: ModelEngine) -> None:
         """Unload a model until the next request for it."""
-        if index in self._waiting:
-            self._waiting.remove(index)
-        self._engines[index].unload()
-
-    def replace_stalled(self, index: int, restarts: int) -> None:
-        """Kill a hung engine, if it was started after so many restarts."""
-        self._engines[index].replace_stalled(restarts)
+        if engine in self._waiting:
+            self._waiting.remove(engine)
+        engine.unload()
 
     def stop(self) -> None:
         """Let all engines end."""
@@ -114,7 +142,7 @@ class ModelEngines:
             engine.kill()
 
     def _on_end(self, engine: ModelEngine) -> None:
-        if self._stopped.is_set():
+        if self._stopped.is_set() or engine in self._tried:
             return
         if engine.state.engine is EngineState.FAILED:
             if self._alike and self._continue_without(engine):
@@ -144,8 +172,7 @@ class ModelEngines:
         return bool(rest)
 
     def _unload_idle(self) -> None:
-        loaded = [engine.resident_model() for engine in self._engines if engine.running]
-        for index in idle_models(loaded, time.monotonic()):
+        for index in idle_models(self._loaded(), time.monotonic()):
             log.info(
                 "%s is unloaded, because it had no requests for EMBEDWELL_IDLE_UNLOAD seconds",
                 self._engines[index].name,
@@ -154,11 +181,18 @@ class ModelEngines:
         self._load_waiting()
 
     def _load_waiting(self) -> None:
-        for index in [*self._waiting]:
-            engine = self._engines[index]
+        for engine in [*self._waiting]:
             if not engine.running and self._make_room(engine):
-                self._waiting.remove(index)
+                self._waiting.remove(engine)
                 engine.load()
+
+    def _loaded(self) -> list[ResidentModel]:
+        """The models that are loaded or loading, by the index of their engines."""
+        return [
+            engine.resident_model(index)
+            for index, engine in enumerate(self._engines)
+            if engine.running
+        ]
 
     def _make_room(self, engine: ModelEngine) -> bool:
         """Return whether there is room for a model now; unload others if it needs their memory."""
@@ -166,8 +200,7 @@ class ModelEngines:
             return True
         if any(other.unloading for other in self._engines):
             return False
-        loaded = [other.resident_model() for other in self._engines if other.running]
-        replaced = models_to_replace(loaded, engine.weight_bytes, self._limit)
+        replaced = models_to_replace(self._loaded(), engine.weight_bytes, self._limit)
         for index in replaced or ():
             log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
             self._engines[index].unload()

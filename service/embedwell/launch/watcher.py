@@ -12,6 +12,13 @@ from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
 from embedwell.launch.processes import Launch, program
+from embedwell.launch.reload import (
+    ModelSource,
+    ServedState,
+    has_terminal,
+    next_state,
+    read_in_thread,
+)
 from embedwell.launch.signals import was_signalled
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
@@ -23,6 +30,7 @@ _HTTP_PROCESS = "embedwell.launch.http_process"
 _START = 120.0  # seconds until an HTTP process serves
 _HEARTBEAT_TIMEOUT = 30.0  # seconds without an iteration of its event loop until it counts as hung
 _GRACE = 5.0  # seconds for the error responses to requests that timed out
+_READY_TICK = 0.05  # seconds between the checks whether a replaced HTTP process serves
 _FAILED = 1.0  # seconds for HTTP processes to end after a failure
 
 
@@ -33,26 +41,29 @@ class Watcher:
     has not accepted when it dies waits for its successor.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         context: InheritedServer,
         listeners: Sequence[socket.socket],
         engine_fds: Sequence[int],
+        *,
         launch: Launch = program,
         preload: Callable[[str], None] = lambda _: None,
+        source: ModelSource | None = None,
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections.
 
         preload: imports a module for the processes that are started later.
+        source: the models file, which SIGHUP reads anew.
         """
-        self._context, self._listeners, self._launch = context, listeners, launch
-        self._preload = cache(preload)
-        self._model_counters = [model.counters(model.rows - 1) for model in context.models]
-        self._announcements = Announcements(context)
-        self._stop, self._serving = asyncio.Event(), asyncio.Event()
+        self._settings, self._listeners, self._launch = context.settings, listeners, launch
+        self._preload, self._source = cache(preload), source
+        self._stop, self._serving, self._reload = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ending, self._hangup_ends = False, source is None or has_terminal()
         self._engines = ModelEngines(context, engine_fds, launch)
+        self._state = ServedState(context, self._engines.engines, Announcements(context))
         workers = range(context.settings.workers)
-        self._workers = [self._supervise_worker(row) for row in workers]
+        self._workers = [self._supervise_worker(row, self._state) for row in workers]
 
     async def run(self) -> int:
         """Run to the end; return 0 after a signal, and 1 after a failure."""
@@ -65,8 +76,10 @@ class Watcher:
             self._preload(_HTTP_PROCESS)
         workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
         stop = asyncio.create_task(self._stop.wait())
+        reload = asyncio.create_task(self._reload_when_asked())
         await asyncio.wait([stop, engines, *workers], return_when=asyncio.FIRST_COMPLETED)
-        failed = not self._stop.is_set()
+        failed, self._ending = not self._stop.is_set(), True
+        reload.cancel()
         self._stop_workers(failed)
         await asyncio.wait(workers)
         self._engines.stop()
@@ -88,12 +101,49 @@ class Watcher:
     async def _run_worker(self, row: int) -> None:
         if row:  # an error that stops one process stops all; the first one reports it
             await self._serving.wait()
-        await self._workers[row].run()
+        while True:
+            worker = self._workers[row]
+            await worker.run()
+            if self._ending or self._workers[row] is worker:
+                return
+            self._clear_gauges(row, self._state)
+
+    async def _reload_when_asked(self) -> None:
+        while self._source is not None:
+            await self._reload.wait()
+            self._reload.clear()
+            try:
+                await self._read_models_anew(self._source)
+            except Exception as error:
+                reason = " ".join(str(error).split())
+                log.error("the models file was not read anew, and nothing changes: %s", reason)
+
+    async def _read_models_anew(self, source: ModelSource) -> None:
+        """Serve the models of the file as it is now, without losing a request."""
+        models, before = await read_in_thread(source.read), self._state
+        state = next_state(before, models, source, self._engines.create)
+        added = [engine for engine in state.engines if engine not in before.engines]
+        if failure := await self._engines.add(added):
+            state.resources.close()
+            raise OSError(failure)
+        self._state = state
+        for row in range(len(self._workers)):
+            await self._replace_worker(row, state)
+        await self._engines.remove([each for each in before.engines if each not in state.engines])
+        names = ", ".join(model.label for model in state.context.models)
+        log.info("the models file was read anew: %s", names)
+
+    async def _replace_worker(self, row: int, state: ServedState) -> None:
+        """Let an HTTP process finish its requests, and start one that serves another state."""
+        worker, self._workers[row] = self._workers[row], self._supervise_worker(row, state)
+        worker.stop()
+        while not self._workers[row].ready:
+            await asyncio.sleep(_READY_TICK)
 
     def _stop_workers(self, failed: bool) -> None:
         if failed:  # no request can be finished
             self._engines.kill()
-        drain = 0.0 if failed else self._context.settings.drain_delay
+        drain = 0.0 if failed else self._settings.drain_delay
         for worker in self._workers:
             worker.stop(_FAILED if failed else None)
         self._serving.set()
@@ -111,6 +161,9 @@ class Watcher:
             )
 
     def _on_signal(self, number: int) -> None:
+        if number == signal.SIGHUP and not self._hangup_ends:
+            self._reload.set()
+            return
         if self._stop.is_set() and number == signal.SIGINT:  # a second Ctrl+C
             for worker in self._workers:
                 worker.kill()
@@ -118,36 +171,37 @@ class Watcher:
         log.info("the server stops after %s", signal.Signals(number).name)
         self._stop.set()
 
-    def _on_report(self, report: Report) -> None:
+    def _on_report(self, state: ServedState, report: Report) -> None:
         match report["event"]:
             case "ready":
-                self._announcements.note_serving()
+                state.announcements.note_serving()
                 self._preload(_HTTP_PROCESS)  # for the others, which start now, and for successors
                 self._serving.set()
             case "engine_ready":
-                self._announcements.note_engine_ready(report)
+                state.announcements.note_engine_ready(report)
             case "engine_stalled":
-                self._engines.replace_stalled(report["model"], report["restarts"])
+                state.engines[report["model"]].replace_stalled(report["restarts"])
             case "engine_wanted":
-                self._engines.load(report["model"])
+                self._engines.load(state.engines[report["model"]])
             case "engine_unwanted":
-                self._engines.unload(report["model"])
+                self._engines.unload(state.engines[report["model"]])
 
-    def _supervise_worker(self, row: int) -> Supervisor:
-        context, settings = self._context, self._context.settings
+    def _supervise_worker(self, row: int, state: ServedState) -> Supervisor:
+        context, settings = state.context, self._settings
         limits = HangLimits(
             start=_START,
             stop=settings.drain_delay + settings.shutdown_timeout + _GRACE,
             heartbeat_timeout=_HEARTBEAT_TIMEOUT,
-            heartbeat=partial(self._model_counters[0].read, CounterSlot.HEARTBEAT, row),
+            heartbeat=partial(state.counters[0].read, CounterSlot.HEARTBEAT, row),
         )
         config = partial(context.worker_config, row)
         spawn = self._launch("embedwell.launch.http_worker", context.pass_fds(row))
         child = ChildSpec("an HTTP process", spawn, config, limits)
-        return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
+        clear_gauges = partial(self._clear_gauges, row, state)
+        return Supervisor(child, partial(self._on_report, state), clear_gauges)
 
-    def _clear_gauges(self, row: int) -> None:
-        for counters in self._model_counters:
+    def _clear_gauges(self, row: int, state: ServedState) -> None:
+        for counters in state.counters:
             counters.clear_gauges(row)
 
 

@@ -1,0 +1,108 @@
+"""Read the models file of a running server anew: its models, with the engines that they keep."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Thread
+
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.launch.announcements import Announcements
+from embedwell.launch.model_engine import ModelEngine
+from embedwell.settings.settings import Settings
+
+PlacedModels = Sequence[tuple[Settings, Path]]
+"""The settings of each model and its folder, the default model first."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """The models file of a server.
+
+    read: returns its models as it is now; raises an exception that says why it cannot be served.
+    open: opens what an engine and the HTTP processes share, until the stack is closed; raises
+        OSError.
+    """
+
+    read: Callable[[], PlacedModels]
+    open: Callable[[PlacedModels, ExitStack], tuple[list[InheritedModel], list[int]]]
+
+
+@dataclass(frozen=True)
+class ServedState:
+    """What HTTP processes serve until the models file is read anew.
+
+    engines: those of the models, in the same order.
+    resources: what the engines that were added for this state share with HTTP processes.
+    """
+
+    context: InheritedServer
+    engines: Sequence[ModelEngine]
+    announcements: Announcements
+    resources: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def counters(self) -> list[SharedCounters]:
+        """The counters of each model, for the first process."""
+        return [each.model.counters(each.model.rows - 1) for each in self.engines]
+
+
+CreateEngine = Callable[[InheritedModel, int, str], ModelEngine]
+
+
+def next_state(
+    current: ServedState, models: PlacedModels, source: ModelSource, create: CreateEngine
+) -> ServedState:
+    """Return the state with other models, where those that did not change keep their engines.
+
+    Raises OSError.
+    """
+    before = [((each.model.settings, each.model.folder), each) for each in current.engines]
+    kept = [next((each for named, each in before if named == model), None) for model in models]
+    resources = ExitStack()
+    engines, contexts = [], []
+    try:
+        for index, (model, engine) in enumerate(zip(models, kept, strict=True)):
+            if engine is None:
+                [context], [fd] = source.open([model], resources)
+                engine = create(context, fd, f"the engine of {context.label}")  # noqa: PLW2901
+            engines.append(engine)
+            contexts.append(replace(engine.model, index=index))
+    except OSError:
+        resources.close()
+        raise
+    server = replace(current.context, models=contexts)
+    return ServedState(server, engines, Announcements(server, greeted=True), resources)
+
+
+async def read_in_thread(read: Callable[[], PlacedModels]) -> PlacedModels:
+    """Read in a thread that ends with it, as a process with threads is not forked."""
+    future: Future[PlacedModels] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(read())
+        except Exception as error:
+            future.set_exception(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(future)
+    finally:
+        if future.done():
+            thread.join()
+
+
+def has_terminal() -> bool:
+    """Whether this process has a terminal, which sends SIGHUP when it closes."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
