@@ -62,18 +62,24 @@ def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(server: Serve
     assert server.log.count("listens on") == 1
 
 
+@pytest.fixture(scope="module")
+def measuring(minilm_folder: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that tries the number types, and chooses one."""
+    with Server(tmp_path_factory.mktemp("auto") / "log", dtype="auto") as server:
+        yield server
+
+
 @pytest.mark.full
-def test_auto_reports_its_trials_and_its_choice(minilm_folder: object, tmp_path: Path) -> None:
-    with Server(tmp_path / "log", dtype="auto") as server:
-        engine = server.client.get("/info").json()["engine"]
-        trials = {trial["dtype"]: trial for trial in engine["trials"]}
-        assert list(trials) == precisions()
-        assert trials["float32"]["cosine"] == trials["float32"]["speedup"] == 1
-        assert trials[engine["dtype"]]["cosine"] >= MIN_COSINE
-        for name in set(trials) - {"float32"}:
-            line = f"all-MiniLM-L6-v2 in {name}: cosine to float32 at least"
-            cosines = (f"{trials[name][kind]:.5f}" for kind in ("cosine", "median_cosine"))
-            assert "{} {} (median {})".format(line, *cosines) in server.log
+def test_auto_reports_its_trials_and_its_choice(measuring: Server) -> None:
+    engine = measuring.client.get("/info").json()["engine"]
+    trials = {trial["dtype"]: trial for trial in engine["trials"]}
+    assert list(trials) == precisions()
+    assert trials["float32"]["cosine"] == trials["float32"]["speedup"] == 1
+    assert trials[engine["dtype"]]["cosine"] >= MIN_COSINE
+    for name in set(trials) - {"float32"}:
+        line = f"all-MiniLM-L6-v2 in {name}: cosine to float32 at least"
+        cosines = (f"{trials[name][kind]:.5f}" for kind in ("cosine", "median_cosine"))
+        assert "{} {} (median {})".format(line, *cosines) in measuring.log
 
 
 @pytest.mark.full
@@ -94,19 +100,17 @@ def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
 
 
 @pytest.mark.full
-def test_a_restarted_engine_does_not_repeat_the_trials(
-    minilm_folder: object, tmp_path: Path
-) -> None:
-    with Server(tmp_path / "log", dtype="auto") as server:
-        before = server.client.get("/info").json()["engine"]
-        trials = server.log.count("cosine to float32")
-        os.kill(server.engine, signal.SIGKILL)
-        server.wait_until(lambda: "engine replaced" in server.log)
-        assert server.log.count("listens on") == 1
-        assert server.client.get("/info").json()["engine"] == before
-        assert server.log.count("cosine to float32") == trials
-        assert "killed by signal 9, often for lack of memory" in server.log
-        assert server.client.get("/info").json()["engine_restarts"] == 1
+def test_a_restarted_engine_does_not_repeat_the_trials(measuring: Server) -> None:
+    before, trials = measuring.client.get("/info").json(), measuring.log.count("cosine to float32")
+    os.kill(measuring.engine, signal.SIGKILL)
+    replaced = f"engine replaced (restart {before['engine_restarts'] + 1})"
+    measuring.wait_until(lambda: replaced in measuring.log)
+    after = measuring.client.get("/info").json()
+    assert after["engine"] == before["engine"]
+    assert after["engine_restarts"] == before["engine_restarts"] + 1
+    assert measuring.log.count("listens on") == 1
+    assert measuring.log.count("cosine to float32") == trials
+    assert "killed by signal 9, often for lack of memory" in measuring.log
 
 
 @pytest.mark.full
@@ -214,15 +218,20 @@ def test_an_engine_that_was_ready_is_replaced_without_a_delay(server: Server) ->
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.full
-def test_a_server_has_a_first_process_an_engine_and_http_processes(
-    minilm_folder: object, tmp_path: Path, workers: int
+def test_a_server_has_a_first_process_an_engine_and_http_processes_but_no_temporary_files(
+    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with Server(tmp_path / "log", workers=workers) as server:
         server.wait_until(lambda: len(server.children(HTTP_PROCESS)) == workers)
         first = psutil.Process(server.process.pid)
         assert len(first.children(recursive=True)) == 1 + workers
         assert server.engine in {child.pid for child in first.children()}
         assert first.num_threads() == 1  # otherwise it could not fork
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert not list(temporary.iterdir())
 
 
 @pytest.mark.full
@@ -312,19 +321,6 @@ def test_an_engine_restarted_during_shutdown_answers_pending_requests(
     assert "Traceback" not in server.log
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.full
-def test_a_running_server_has_no_temporary_files(
-    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
-) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    with Server(tmp_path / "log", workers=workers) as server:
-        assert server.post("/embed", {"inputs": "a"}).status_code == 200
-        assert not list(temporary.iterdir())
-
-
 @pytest.mark.full
 def test_requests_unfinished_at_the_shutdown_timeout_get_status_503(
     minilm_folder: object, tmp_path: Path
@@ -399,47 +395,58 @@ def queued_at_drop(server: Server, last: float) -> float:
     return last
 
 
+@pytest.fixture(scope="module")
+def slow_server(
+    minilm_folder: object, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server whose engine computes some long text at a time."""
+    with Server(tmp_path_factory.mktemp("slow") / "log", max_batch_tokens=250) as server:
+        yield server
+
+
+def disconnects(server: Server) -> float:
+    """The number of requests for vectors whose clients did not wait for the response."""
+    pattern = r'path="/embed",status="499"} (\S+)'
+    return float((re.findall(pattern, server.client.get("/metrics").text) or [0])[0])
+
+
 @pytest.mark.parametrize("words", [50, 250])
 @pytest.mark.full
-def test_a_disconnect_removes_the_texts_from_the_queue(
-    minilm_folder: object, tmp_path: Path, words: int
-) -> None:
+def test_a_disconnect_removes_the_texts_from_the_queue(slow_server: Server, words: int) -> None:
     # uvicorn stops reading at 64 KiB of body, and so would not notice the disconnect.
     texts = json.dumps({"inputs": ["a " * words] * (100_000 // words)}).encode()
-    with Server(tmp_path / "log", max_batch_tokens=words) as server:
-        with connect(server) as client:
-            head = (
-                f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(texts)}\r\n\r\n"
-            )
-            client.sendall(head.encode())
-            time.sleep(0.1)
-            client.sendall(texts)
-            while not (last := queued(server)):
-                time.sleep(0.02)
-        assert queued_at_drop(server, last) > 10_000
-        assert server.post("/embed", {"inputs": "a"}).status_code == 200
-        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
-        assert "ERROR" not in server.log
+    before = disconnects(slow_server)
+    with connect(slow_server) as client:
+        head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(texts)}\r\n\r\n"
+        client.sendall(head.encode())
+        time.sleep(0.1)
+        client.sendall(texts)
+        while not (last := queued(slow_server)):
+            time.sleep(0.02)
+    assert queued_at_drop(slow_server, last) > 10_000
+    assert slow_server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert disconnects(slow_server) == before + 1
+    assert "ERROR" not in slow_server.log
 
 
 @pytest.mark.parametrize("in_one_read", [True, False])
 @pytest.mark.full
 def test_a_disconnect_after_pipelined_requests_removes_the_texts_from_the_queue(
-    minilm_folder: object, tmp_path: Path, in_one_read: bool
+    slow_server: Server, in_one_read: bool
 ) -> None:
     texts = json.dumps({"inputs": ["a " * 250] * 400}).encode()
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(texts)
     next_requests = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3
-    with Server(tmp_path / "log", max_batch_tokens=250) as server:
-        with connect(server) as client:
-            client.sendall(head + texts + next_requests * in_one_read)
-            while not (last := queued(server)):
-                time.sleep(0.02)
-            client.sendall(next_requests)
-            time.sleep(0.1)
-        assert queued_at_drop(server, last) > 10_000
-        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
-        assert "ERROR" not in server.log
+    before = disconnects(slow_server)
+    with connect(slow_server) as client:
+        client.sendall(head + texts + next_requests * in_one_read)
+        while not (last := queued(slow_server)):
+            time.sleep(0.02)
+        client.sendall(next_requests)
+        time.sleep(0.1)
+    assert queued_at_drop(slow_server, last) > 10_000
+    slow_server.wait_until(lambda: disconnects(slow_server) == before + 1)
+    assert "ERROR" not in slow_server.log
 
 
 @pytest.mark.full
@@ -526,11 +533,10 @@ def test_the_reason_is_the_last_line_of_a_server_whose_engine_cannot_start(
         assert json.loads(last_line(server))["message"].startswith(reason)
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
 def test_the_reason_is_the_last_line_of_a_server_of_a_folder_without_a_model(
-    tmp_path: Path, log_format: str
+    tmp_path: Path,
 ) -> None:
-    server = Server(tmp_path / "log", model=tmp_path, log_format=log_format)
+    server = Server(tmp_path / "log", model=tmp_path)
     with pytest.raises(AssertionError), server:
         pass
     assert server.process.wait(60) == 1
