@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.cpu_backend.library import kernels_missing
+from embedwell_models.cpu_backend.library import ISAS, features, kernels_missing
 from hatch_build import (
     FLAGS,
     LOG,
+    SOURCES,
     TARGETS,
     THREAD_FLAGS,
     THREAD_SOURCES,
@@ -40,13 +41,27 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     with monkeypatch.context() as with_clang_alone:
         with_clang_alone.delenv("CXX", raising=False)
         with_clang_alone.setenv("PATH", str(programs))
-        built, said = compile_kernels(kernels), (kernels / LOG).read_text()
-        isas = TARGETS[target(compiler())]
-    # Those for the matrix unit are GCC's alone.
-    assert built == libraries([name for name in isas if name != "amx"]), said
+        clang = compiler() or []
+        # Those for the matrix unit are GCC's alone.
+        isas = {name: flags for name, flags in TARGETS[target(clang)].items() if name != "amx"}
+        usable = [name for name in isas if ISAS[name] <= features()]
+        said = "".join(
+            compile_fast(kernels, clang, isas[name]) for name in isas if name not in usable
+        )
+        built = compile_kernels(kernels, usable)
+        said += (kernels / LOG).read_text()
+    assert built == libraries(usable), said
     assert "warning:" not in said
     assert not kernels_missing(folder=kernels), "this processor could use them, and cannot"
     assert " passed" in run_tests(tmp_path, *TESTS)
+
+
+def compile_fast(kernels: Path, clang: list[str], flags: list[str]) -> str:
+    """Compile what this processor cannot run, in a twentieth of the time; what clang says."""
+    command = [*clang, *FLAGS, "-O0", *flags, *SOURCES, "-DSOURCE_CHECKSUM=1", "-o", "unused.so"]
+    done = subprocess.run(command, cwd=kernels, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 @pytest.mark.compiler
