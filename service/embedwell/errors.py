@@ -31,25 +31,10 @@ ServiceError
     └── UnknownHttpVersion 505   unsupported_http_version
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from embedwell_models.errors import InputError, TooManyTokensError, UnpairedTextError
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-
-_INPUTS = (
-    *("input", "messages", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
-    *("candidates", "positive", "negative", "images", "passages"),
-)
-"""Fields of a request that have one entry for each input."""
-
-_ROUTES = {
-    DENSE: "POST /embed",
-    MULTI: "POST /embed, a vector for each token",
-    SPARSE: "POST /embed_sparse",
-    SPARSE_QUERY: "of queries",
-}
-"""The route of each output of an embedder."""
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""
@@ -89,10 +74,10 @@ class ServiceError(Exception):
         by_path, self.param, self.index = describe_path(path)
         self.message = self.message.replace(by_index, by_path, 1)
 
-    def name_field(self, fields: Collection[str]) -> None:
-        """Set the field of the inputs that caused the error, unless a field is set already."""
+    def name_field(self, fields: Iterable[str]) -> None:
+        """Set the first of the fields of inputs that a request has, unless a field is set."""
         if self.param is None and (self.index is not None or self.code == "no_input"):
-            self.param = next((name for name in _INPUTS if name in fields), None)
+            self.param = next(iter(fields), None)
 
     def reindex(self, index: int) -> None:
         """Replace the index among some inputs with the index among all inputs."""
@@ -105,46 +90,53 @@ class BadRequest(ServiceError):
 
 
 class NotOffered(BadRequest):
-    """A request that the model cannot answer; the message names the endpoint that may."""
+    """A request that the model cannot answer.
+
+    offered: outputs of the model, or its task; the message of the response names their routes.
+    """
 
     code = "not_offered"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        offered: Collection[str] = (),
+        param: str | None = None,
+        index: int | None = None,
+    ) -> None:
+        super().__init__(message, param=param, index=index)
+        self.offered = offered
 
     @classmethod
     def by_embedder(cls) -> "NotOffered":
         """Return the error of a model that neither reranks nor classifies."""
-        return cls(
-            "this model only embeds texts; send the request to /embed, or to /similarity to "
-            "compare texts"
-        )
+        return cls("this model only embeds texts", offered=["embed"])
 
     @classmethod
     def by_classifier(cls, reranks: bool) -> "NotOffered":
         """Return the error of a model that does not embed. reranks: or else it classifies."""
-        task, route = ("reranks", "/rerank") if reranks else ("classifies", "/predict")
-        return cls(f"this model {task} and does not embed; send the request to {route}")
+        if reranks:
+            return cls("this model reranks and does not embed", offered=["rerank"])
+        return cls("this model classifies and does not embed", offered=["classify"])
 
     @classmethod
     def vectors(cls, missing: str, offered: Collection[str]) -> "NotOffered":
         """Return the error of an embedder without some vectors. offered: those that it has."""
-        listed = " and ".join(f"{name} ({_ROUTES[name]})" for name in offered)
-        return cls(f"this model has no {missing} vectors; it has {listed}")
+        return cls(f"this model has no {missing} vectors", offered=offered)
 
     @classmethod
     def by_listwise_reranker(cls) -> "NotOffered":
         """Return the error of a model that ranks lists, for labels of texts or pairs."""
         return cls(
-            "this model ranks the documents of a query and labels no texts; send the request to "
-            "/rerank"
+            "this model ranks the documents of a query and labels no texts", offered=["rerank"]
         )
 
     @classmethod
     def single_text(cls, index: int) -> "NotOffered":
         """Return the error of a model that reads pairs only, for one text."""
-        return cls(
-            f"input {index} is one text, but the model reads a query and a document; send them "
-            "to /rerank",
-            index=index,
-        )
+        message = f"input {index} is one text, but the model reads a query and a document"
+        return cls(message, offered=["rerank"], index=index)
 
 
 class Unauthorized(ServiceError):
@@ -335,7 +327,7 @@ def located(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def describe_path(path: Path) -> tuple[str, str | None, int | None]:
-    """Return the path as messages write it, its field, and the index of its input."""
+    """Return the path as messages write it, its field, and the first index in it."""
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
-    return ".".join(map(str, path)), param, index if param in _INPUTS else None
+    return ".".join(map(str, path)), param, index

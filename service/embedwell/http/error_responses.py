@@ -1,7 +1,7 @@
 """Errors as clients receive them: from the exception to JSON in the format of an API."""
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, NotRequired, get_args
@@ -49,10 +49,15 @@ def to_service_error(error: BaseException) -> ServiceError:
     return InternalError(UNEXPECTED)
 
 
-def invalid_body(error: ValidationError, body_type: type[BaseModel]) -> BadRequest:
-    """Convert the error of an invalid body; that of an unknown field lists the known ones."""
+def invalid_body(
+    error: ValidationError, body_type: type[BaseModel], input_fields: Collection[str]
+) -> BadRequest:
+    """Convert the error of an invalid body; that of an unknown field lists the known ones.
+
+    input_fields: fields that have one entry for each input.
+    """
     problems = _problems(error)
-    described = _invalid(problems)
+    described = _invalid(problems, input_fields)
     if (unknown := next(filter(_unknown, problems), None)) is None:
         return described
     *path, name = unknown["loc"]
@@ -86,11 +91,12 @@ def _problems(error: ValidationError) -> Sequence[ErrorDetails]:
     return error.errors(include_url=False, include_input=False)
 
 
-def _invalid(problems: Sequence[ErrorDetails]) -> BadRequest:
+def _invalid(problems: Sequence[ErrorDetails], input_fields: Collection[str] = ()) -> BadRequest:
     """Describe the first problem of an invalid request, with its field and input index."""
     # A misspelt field is reported before the missing field that it was meant to be.
     first = next(filter(_unknown, problems), problems[0])
     location, param, index = describe_path(_path(first))
+    index = index if param in input_fields else None
     if _unknown(first):
         return BadRequest(f"unknown field {location!r}", code="unknown_field", param=location)
     if first["type"] == "none_required":  # the error of a field that must be null

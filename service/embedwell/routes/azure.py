@@ -10,7 +10,7 @@ from embedwell.routes.common.response_body import BinaryResponse, fastapi_respon
 from embedwell.routes.common.router import (
     RequestDep,
     api_router,
-    fields_named,
+    errors_completed,
     read_body,
     request_context,
 )
@@ -48,7 +48,7 @@ def router(server: ServerState) -> APIRouter:
         models.choose_with_role(name)  # before the body is read
         body = await read_body(AzureRequest, context, request.receive)
         named = body.model_copy(update={"model": name})
-        with fields_named(body):
+        with errors_completed(body):
             content = await create_embeddings(models, context, named)
         return await fastapi_response(context, content)
 

@@ -79,6 +79,8 @@ class PredictRequest(PairBody):
         {"inputs": [["I like it."], ["It rained.", "It was dry."]], "raw_scores": True},
     )
 
+    input_fields = ("inputs",)
+
     inputs: PredictInputs
     model: str | None = None
     raw_scores: bool = False
@@ -115,6 +117,8 @@ class ClassifyRequest(VLLMFields):
         {"input": ["I like it."], "raw_scores": False},
         {"input": [[2, 45, 46, 3]], "truncate_prompt_tokens": -1},
     )
+
+    input_fields = ("input", "messages")
 
     input: TextInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None

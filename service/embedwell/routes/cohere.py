@@ -74,6 +74,8 @@ class CohereRequest(Body):
         },
     )
 
+    input_fields = ("inputs", "texts", "images")
+
     model: str
     input_type: InputType | Literal["image"] | None = None
     texts: TextList | None = None
@@ -121,6 +123,8 @@ class CohereV1Request(Body):
         {"model": "all-MiniLM-L6-v2", "input_type": "search_query", "texts": ["Hello, world"]},
         {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
     )
+
+    input_fields = ("texts", "images")
 
     texts: TextList
     model: str | None = None

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
-from embedwell.routes.common.router import DirectRoute, fields_named, read_body, request_context
+from embedwell.routes.common.router import DirectRoute, errors_completed, read_body, request_context
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityService
 from embedwell.routes.similarity_bodies import SimilarityRequest
@@ -30,7 +30,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         body = await read_body(EmbedRequest, context, request.receive)
         body = body.with_parameters()
         embedding = models.choose(name, body.task)
-        with fields_named(body):
+        with errors_completed(body):
             content = await embedding.embed(context, body)
         return await fastapi_response(context, content)
 
@@ -39,7 +39,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         comparing.choose(name)
         body = await read_body(SimilarityRequest, context, request.receive)
         service = comparing.choose(name, body.requested_task)
-        with fields_named(body):
+        with errors_completed(body):
             content = await service.similarity(context, body)
         return await fastapi_response(context, content)
 

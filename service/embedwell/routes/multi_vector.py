@@ -61,6 +61,8 @@ class MultiVectorRequest(Body):
         {"input": "What is rust?", "input_type": "query", "embedding_type": "base64"},
     )
 
+    input_fields = ("input",)
+
     input: TextsOrObjects
     model: str | None = None
     input_type: Literal["query", "document"] = "document"

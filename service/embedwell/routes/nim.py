@@ -46,6 +46,8 @@ class RankingRequest(Body):
         }
     )
 
+    input_fields = ("passages",)
+
     query: NIMText
     passages: Annotated[list[NIMText], FAIL_FAST]
     model: str | None = None

@@ -65,6 +65,8 @@ class OllamaRequest(OllamaBody):
         },
     )
 
+    input_fields = ("input",)
+
     input: Texts
     truncate: bool | None = None
     dimensions: int | None = None

@@ -125,6 +125,8 @@ class EmbeddingsRequest(BinaryFields):
 
     voyage_fields = frozenset({"truncation"})
 
+    input_fields = ("input", "messages")
+
     input: OpenAIInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
     add_generation_prompt: bool | None = None

@@ -122,6 +122,8 @@ class RerankRequest(PairBody, VLLMFields):
 
     voyage_fields = frozenset({"top_k", "truncation"})
 
+    input_fields = ("texts", "documents")
+
     query: str
     texts: TextList | None = None
     documents: Documents | None = None
@@ -220,6 +222,8 @@ class CohereRerankRequest(Body):
             "top_n": 1,
         }
     )
+
+    input_fields = ("documents",)
 
     model: str
     query: str

@@ -8,16 +8,9 @@ from starlette.types import Receive, Scope, Send
 
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelChoice, root_task
+from embedwell.routes.common.offered_routes import PATHS
 from embedwell.routes.common.server_state import ServerState
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
-
-_PATHS = {
-    "classify": "/predict",
-    "rerank": "/rerank",
-    DENSE: "/embed",
-    MULTI: "/embed",
-    SPARSE: "/embed_sparse",
-}
+from embedwell_models.output_names import DENSE, MULTI
 
 
 class RootOfModels:
@@ -29,7 +22,7 @@ class RootOfModels:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raises ServiceError."""
-        path = _PATHS[root_task(self._models.choose())]
+        path = PATHS[root_task(self._models.choose())]
         await self._routes[path].app(scope, receive, send)
 
 

@@ -39,6 +39,8 @@ class ScoreRequest(PairBody, VLLMFields):
 
     text_1: Texts | None = None
     text_2: Texts | None = None
+    input_fields = ("documents",)
+
     queries: Texts | None = None
     documents: Texts | None = None
     data_1: Texts | None = None

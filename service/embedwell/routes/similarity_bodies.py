@@ -62,6 +62,8 @@ class SimilarityRequest(InputBody):
         {"a": "A cat sleeps.", "b": ["A kitten naps."], "mode": "pairwise", "details": True},
     )
 
+    input_fields = ("inputs", "a", "b")
+
     inputs: Sentences | None = None
     parameters: ReadingBody | None = None
     a: ComparisonInput | None = None

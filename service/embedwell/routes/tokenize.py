@@ -48,6 +48,8 @@ class TokenizeRequest(PromptBody, VLLMFields):
         {"inputs": "Hello, world"}, {"inputs": ["Hi"], "add_special_tokens": False}
     )
 
+    input_fields = ("inputs",)
+
     inputs: Texts | None = None
     model: str | None = None
     add_special_tokens: TrueByDefault = True
@@ -66,6 +68,8 @@ class DecodeRequest(Body):
     model_config = examples(
         {"ids": [7592, 2088]}, {"ids": [[101, 7592, 102]], "skip_special_tokens": False}
     )
+
+    input_fields = ("ids",)
 
     ids: Annotated[
         Annotated[TokenIds, Tag("<ids>")] | Annotated[list[TokenIds], FAIL_FAST, Tag("<rows>")],

@@ -81,6 +81,8 @@ class TokensRequest(ReadingBody):
         {"chunks": [["One chunk.", "And another."]], "pooling": "max", "normalize": True},
     )
 
+    input_fields = ("inputs", "chunks", "spans")
+
     inputs: Texts | None = None
     model: str | None = None
     chunks: Annotated[list[TextList], FAIL_FAST] | None = None

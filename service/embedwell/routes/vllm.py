@@ -71,6 +71,8 @@ class PoolingRequest(BinaryFields):
         {"input": ["Hello", "world"], "task": "token_embed", "encoding_format": "base64"},
     )
 
+    input_fields = ("input", "messages")
+
     input: TextInputs | None = None
     messages: Annotated[list[Message], FAIL_FAST] | None = None
     add_generation_prompt: bool | None = None

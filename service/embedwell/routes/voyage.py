@@ -89,6 +89,8 @@ class VoyageRequest(Body):
 
     voyage_fields = frozenset({"inputs"})
 
+    input_fields = ("inputs",)
+
     inputs: Annotated[list[VoyageInput], FAIL_FAST]
     model: str | None = None
     input_type: Literal["query", "document"] | None = None

@@ -50,6 +50,8 @@ class VectorsRequest(Body):
         {"texts": ["Hello, world", "A second text"], "config": {"pooling_strategy": "masked_mean"}},
     )
 
+    input_fields = ("texts",)
+
     text: str | None = None
     texts: TextList | None = None
     config: VectorsConfig | None = None

@@ -64,6 +64,8 @@ class NeighborsRequest(SearchBody):
         {"inputs": "wheat", "candidates": ["rust of wheat", "iron oxide"], "metric": "dot"},
     )
 
+    input_fields = ("inputs", "candidates")
+
     inputs: Texts
     metric: Literal["cosine", "dot", "euclidean"] = "cosine"
 
@@ -86,6 +88,8 @@ class AnalogyRequest(SearchBody):
             "k": 1,
         }
     )
+
+    input_fields = ("candidates", "positive", "negative")
 
     positive: Annotated[TextList, Field(min_length=1)]
     negative: TextList = Field(default_factory=list)

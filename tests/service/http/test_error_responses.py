@@ -76,13 +76,13 @@ def test_the_error_of_an_unknown_field_lists_those_of_its_object(
 ) -> None:
     with pytest.raises(ValidationError) as raised:
         body.model_validate(content)
-    assert invalid_body(raised.value, body).message == f"unknown field {message}"
+    assert invalid_body(raised.value, body, body.input_fields).message == f"unknown field {message}"
 
 
 def test_the_error_does_not_name_branches_of_a_union() -> None:
     with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
-    error = to_service_error(raised.value)
+    error = invalid_body(raised.value, EmbedRequest, EmbedRequest.input_fields)
     assert error.message.startswith("inputs.1.1: ") and (error.param, error.index) == ("inputs", 1)
 
 
@@ -140,7 +140,7 @@ def test_the_error_has_the_index_of_the_input_if_there_is_one(
 ) -> None:
     with pytest.raises(ValidationError) as raised:
         body.model_validate_json(json.dumps(content))
-    assert to_service_error(raised.value).index == index
+    assert invalid_body(raised.value, body, body.input_fields).index == index
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -36,6 +36,8 @@ class Body(DescribedModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     voyage_fields: ClassVar[Collection[str]] = frozenset()
     """Fields that only Voyage's clients send."""
+    input_fields: ClassVar[Sequence[str]] = ()
+    """Fields that have one entry for each input, whose position errors have as their index."""
 
     @classmethod
     def has_voyage_fields(cls, text: bytes) -> bool:

@@ -1,8 +1,8 @@
 """Request fields for prompts, truncation and long inputs, and the options that they select."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -120,6 +120,8 @@ class InputBody(ReadingBody):
     - `wait_for_model`, `use_cache`, `use_gpu`: sent by Hugging Face's clients; ignored.
     - `options`: Hugging Face's object for the three; ignored.
     """
+
+    input_fields: ClassVar[Sequence[str]] = ("inputs",)
 
     model: str | None = None
     options: Options | None = None

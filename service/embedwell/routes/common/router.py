@@ -15,13 +15,14 @@ from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.errors import BadRequest, ServiceError
+from embedwell.errors import BadRequest, NotOffered, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat, invalid_body
 from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.limits.request_limits import check_parts
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import Body
+from embedwell.routes.common.offered_routes import advice
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
 
@@ -108,7 +109,7 @@ class DirectRoute(APIRoute):
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
         context.is_voyage |= not request.model_fields_set.isdisjoint(request.voyage_fields)
-        with fields_named(request):
+        with errors_completed(request):
             content = await self.endpoint(context, request)
         if isinstance(content, BinaryResponse):
             body, headers = content.body, content.headers()
@@ -200,13 +201,17 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 
 
 @contextmanager
-def fields_named(body: Body) -> Iterator[None]:
-    """Name the field of a body that has the input of a ServiceError."""
+def errors_completed(body: Body) -> Iterator[None]:
+    """Add to errors what the body and the routes know: the field of the input, other routes."""
     try:
         yield
     except ServiceError as error:
-        error.name_field(body.model_fields_set)
+        if isinstance(error, NotOffered):
+            error.message += advice(error.offered)
+        error.name_field(name for name in body.input_fields if name in body.model_fields_set)
         raise
+    except ValidationError as error:  # of another body, to which this one was converted
+        raise invalid_body(error, type(body), body.input_fields) from None
 
 
 async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
@@ -244,7 +249,7 @@ def _parse(body_type: type[B], content: bytes) -> B:
                 "the body is not UTF-8; send JSON in UTF-8, compressed only with content-encoding"
             )
             raise BadRequest(message) from None
-        raise invalid_body(error, body_type) from None
+        raise invalid_body(error, body_type, body_type.input_fields) from None
 
 
 def _is_utf8(content: bytes) -> bool:
