@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 BEFORE_ROUTES = [
     path
-    for name in ("engine", "inference")
+    for name in ("errors.py", "limits", "http", "engine", "inference")
     for path in SERVICE
     if path.is_relative_to(ROOT / "service/embedwell" / name)
 ]
@@ -194,11 +195,40 @@ def test_starting_the_server_loads_no_wing() -> None:
     assert process.returncode == 0, process.stderr
 
 
-def test_only_routes_and_errors_name_routes() -> None:
+def test_only_routes_name_routes() -> None:
     def find(path: Path) -> list[str]:
         return [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
 
     assert not violations(BEFORE_ROUTES, find)
+
+
+def fields_of_inputs() -> set[str]:
+    """The fields that the bodies of routes name as those of their inputs."""
+    assigned = (
+        node.value
+        for path in SERVICE
+        for node in nodes(path)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "input_fields"
+    )
+    return {name for value in assigned for name in ast.literal_eval(value)}
+
+
+def test_only_routes_name_the_fields_of_inputs() -> None:
+    fields = fields_of_inputs()
+    assert {"input", "texts", "documents"} <= fields
+    others = [path for path in BEFORE_ROUTES if path.parent.name in {"embedwell", "limits", "http"}]
+    others = [path for path in others if path.stem != "common_fields"]  # describes responses, too
+    assert not violations(others, lambda path: fields & {*strings(path)})
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    paths = {module_name(path): path for path in [*MODELS, *SERVICE, *WING_FILES]}
+    imports = {
+        name: {each for full in imported_modules(path) for each in (full, full.rpartition(".")[0])}
+        & (paths.keys() - {name})
+        for name, path in paths.items()
+    }
+    tuple(TopologicalSorter(imports).static_order())  # raises CycleError
 
 
 def test_the_client_needs_httpx_and_numpy_alone() -> None:

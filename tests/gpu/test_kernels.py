@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from embedwell_models.torch_backend.linear import (
-    ACTIVATIONS,
-    LinearFactory,
-    TorchLinearFactory,
-    torch_linear_factory,
-)
+from embedwell_models.torch_backend.linear import ACTIVATIONS, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.linear import GpuLinearFactory

@@ -13,7 +13,8 @@ import numpy as np
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.peft_options import MAGNITUDES, PARTS, PeftOptions
 from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
-from embedwell_models.checkpoint.safetensors_files import StoredTensor, to_finite_float32
+from embedwell_models.checkpoint.safetensors_files import to_finite_float32
+from embedwell_models.checkpoint.stored_tensor import StoredTensor
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from embedwell_models.checkpoint.stored_tensor import FLOATS, FP8, INTEGERS, StoredTensor
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.vectors import Floats
 
-_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 INDEX = "model.safetensors.index.json"
 GGUF = "model.gguf"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
@@ -29,9 +29,7 @@ FURTHER_GGUF = f"*-of-*{other_files.GGUF}"
 EXPORTS = ("model.onnx", "model_fp16.onnx")
 """Names of exports with all weights as they were; hubs have quantised ones with them."""
 
-FP8 = "F8_E4M3"
 _METADATA = "__metadata__"
-_INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
 
 @dataclass(frozen=True)
@@ -40,45 +38,6 @@ class TensorHeader:
 
     shape: tuple[int, ...]
     dtype: str
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """Tensor in its mapped file, which it keeps mapped. dtype: the file's name of its type.
-
-    array: the numbers, with those of bfloat16 and FP8 as unsigned integers; flat bytes of another
-    type.
-    """
-
-    dtype: str
-    array: Stored
-
-    @property
-    def is_float(self) -> bool:
-        """Whether the numbers can be read as floating-point numbers."""
-        return self.dtype in _FLOATS or isinstance(self.array, QuantizedMatrix)
-
-    @property
-    def is_integer(self) -> bool:
-        return self.dtype in _INTEGERS
-
-    @property
-    def refusal(self) -> str:
-        """Message about a type without floating-point numbers."""
-        return f"is of type {self.dtype}; supported: {', '.join(_FLOATS)}"
-
-    def to_float32(self) -> Floats:
-        """Return the numbers as float32; no copy if the file holds float32."""
-        assert self.is_float
-        if isinstance(self.array, QuantizedMatrix):
-            return self.array.to_float32()
-        if self.dtype == "BF16":  # the upper half of a float32
-            wide = self.array.astype(np.uint32)
-            wide <<= 16
-            return wide.view(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):  # to infinity
-            numbers: Floats = self.array.astype(np.float32, copy=False)
-        return numbers
 
 
 def require_weight_files(folder: Path) -> list[Path]:
@@ -243,7 +202,7 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 
 def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) -> StoredTensor:
-    ours = {**_FLOATS, **_INTEGERS, FP8: "u1"}.get(dtype)
+    ours = {**FLOATS, **INTEGERS, FP8: "u1"}.get(dtype)
     if ours is None:
         return StoredTensor(dtype, content)
     # A file may have tensors at any address, but numpy's and torch's code wants whole numbers.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,11 @@ from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.checkpoint.quantized import schemes as quantized
 from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import (
-    StoredTensor,
     TensorHeader,
     not_finite,
     to_finite_float32,
 )
+from embedwell_models.checkpoint.stored_tensor import StoredTensor
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
@@ -147,11 +148,9 @@ def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 def _stored_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
     scheme = quantized.scheme(folder)
-    if scheme is not None:
-        yield from quantized.tensors(folder, scheme)
-        return
-    for path in safetensors_files.require_weight_files(folder):
-        yield from safetensors_files.map_file(path)
+    files = map(safetensors_files.map_file, safetensors_files.require_weight_files(folder))
+    stored = chain.from_iterable(files)
+    yield from stored if scheme is None else quantized.tensors(folder, scheme, stored)
 
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:

@@ -48,10 +48,10 @@ def why_kernels_fail(launch: Callable[[], object]) -> str:
 
 
 def _launch_small_kernel(device: torch.device) -> None:
-    from embedwell_models.torch_backend.triton_kernels.linear import gated
+    from embedwell_models.torch_backend.triton_kernels import probe
 
     with current_device(device):
-        gated(torch.ones(1, 2, device=device), "none")
+        probe.launch(device)
 
 
 def current_device(device: torch.device) -> AbstractContextManager[object]:

@@ -23,7 +23,8 @@ from embedwell_models.encoder.vector_modules import load_dense
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
 from embedwell_models.torch_backend.cuda_graphs import Forward
 from embedwell_models.torch_backend.encoder import TorchEncoder
-from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+from embedwell_models.torch_backend.linear import LinearFactory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout

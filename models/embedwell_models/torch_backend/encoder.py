@@ -20,7 +20,7 @@ from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import torch_linear_factory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.position_hooks import input_position_hooks, set_angles

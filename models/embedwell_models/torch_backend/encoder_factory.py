@@ -32,12 +32,9 @@ from embedwell_models.torch_backend.device import is_ampere_or_newer
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import (
-    LinearFactory,
-    TorchLinearFactory,
-    torch_linear_factory,
-)
+from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.operators import Operators, operators_for
 
 log = logging.getLogger(__name__)

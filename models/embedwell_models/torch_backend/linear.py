@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.torch_backend.device import runs_triton
 from embedwell_models.torch_backend.norm import Sum
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
@@ -175,16 +174,3 @@ class _PrepackedLinear:
         if residual is None:
             return self.function(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
-
-
-def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
-    """Choose the faster of torch's factories; on a CPU, output rows depend only on their input row.
-
-    The factory of the compiled kernels, which are faster still, is in `linear_adapters`.
-    """
-    if dtype != torch.float32 and runs_triton(device):
-        from embedwell_models.torch_backend.triton_kernels.linear import GpuLinearFactory
-
-        return GpuLinearFactory(device, dtype)
-    onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

@@ -22,8 +22,9 @@ from embedwell_models.images.patches import Patches
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
-from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.vectors import Doubles, Floats
 
 

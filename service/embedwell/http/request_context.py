@@ -1,6 +1,6 @@
 """State of one HTTP request: the headers that describe its response, and the model in its path.
 
-Models have base addresses: /m/NAME/embed is /embed of the model NAME.
+Models have base addresses: below /m/NAME are all routes, for the model NAME.
 """
 
 import asyncio

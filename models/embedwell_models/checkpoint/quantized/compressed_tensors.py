@@ -18,7 +18,7 @@ from embedwell_models.checkpoint.quantized.small_floats import (
     nvfp4_matrix,
     read_block,
 )
-from embedwell_models.checkpoint.safetensors_files import FP8
+from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats

@@ -5,7 +5,7 @@ The weight of a layer is stored as several tensors: numbers, scales, zero points
 
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.safetensors_files import StoredTensor
+from embedwell_models.checkpoint.stored_tensor import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import Array, Chosen, QuantizedMatrix, is_finite
@@ -146,13 +145,16 @@ def scheme(folder: Path) -> Scheme | None:
     return read(options)
 
 
-def tensors(folder: Path, scheme: Scheme) -> Iterator[tuple[str, StoredTensor]]:
+def tensors(
+    folder: Path, scheme: Scheme, stored: Iterable[tuple[str, StoredTensor]]
+) -> Iterator[tuple[str, StoredTensor]]:
     """Yield name and value of every tensor, with the parts of a quantised layer as its weight.
 
-    Raises ModelError for a file that cannot be read, and for a layer that lacks a part.
+    Raises ModelError for a layer that lacks a part.
+
+    stored: the tensors in the files of the folder.
     """
-    files = map(safetensors_files.map_file, safetensors_files.require_weight_files(folder))
-    plain = {name: tensor for file in files for name, tensor in file}
+    plain = dict(stored)
     endings = "|".join(map(re.escape, scheme.endings))
     pattern = re.compile(rf"(.+?)\.({endings})")
     layers: dict[str, dict[str, StoredTensor]] = {}

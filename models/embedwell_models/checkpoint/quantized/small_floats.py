@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from embedwell_models.checkpoint.quantized.schemes import LayerMatrix, Parts, spread
-from embedwell_models.checkpoint.safetensors_files import FP8
+from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.vectors import Floats
 

@@ -14,6 +14,7 @@ from embedwell_models.torch_backend.triton_kernels import (
     linear,
     norm,
     pooling,
+    probe,
     rotary,
 )
 
@@ -74,6 +75,7 @@ def compiled(
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_small_kernels_compile(capability: int, dtype: str) -> None:
+    assert compiled(probe.store_one_kernel, {}, "fp32", capability)
     for kind, inner in (("layer", "none"), ("rms", "rms")):
         kinds = {"norm": kind, "branch_norm": inner}
         assert compiled(norm.sum_and_norm_kernel, NORM | kinds, dtype, capability)
