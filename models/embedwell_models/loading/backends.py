@@ -201,7 +201,7 @@ def _kernels_compute(
     return is_compiled and alone and kernels_support(layout.config, weights)
 
 
-def why_torch_of_own_layers(description: ModelDescription) -> str | None:
+def why_torch_for_custom_encoder(description: ModelDescription) -> str | None:
     """Return what torch computes of a family with layers of its own; None if it takes no part."""
     family = description.spec.config.family
     return f"the family {family}" if families.named(family).on_torch else None
@@ -217,7 +217,7 @@ def expect_torch(
     if may_be_gpu(device):
         return "a GPU" if device == "auto" else f"the device {device}"
     if families.named(description.spec.config.family).encoder_loader:
-        return why_torch_of_own_layers(description)
+        return why_torch_for_custom_encoder(description)
     encoders = [(description.spec, description.encoder)]
     if description.images:
         encoders.append((description.images.encoder, description.image_encoder))
@@ -239,8 +239,8 @@ def expect_passes(description: ModelDescription, device: str, dtype: str) -> Pas
 
     device: auto, cpu, cuda or cuda:N. dtype: auto for the precision of the GPU.
     """
-    own_layers = families.named(description.spec.config.family).encoder_loader
-    if own_layers or not may_be_gpu(device) or not torch_is_installed():
+    custom_encoder = families.named(description.spec.config.family).encoder_loader
+    if custom_encoder or not may_be_gpu(device) or not torch_is_installed():
         return None
     from embedwell_models.torch_backend.encoder_factory import plan_on_gpu
 

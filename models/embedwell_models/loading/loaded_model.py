@@ -22,10 +22,10 @@ from embedwell_models.loading.backends import (
     TableBackend,
     choose_backend,
     choose_device,
-    why_torch_of_own_layers,
+    why_torch_for_custom_encoder,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
-from embedwell_models.loading.state_heads import with_own_states
+from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
@@ -97,7 +97,9 @@ class LoadedModel:
         config, cpu_features = description.spec.config, library.features(options.isa)
         load_tokenizer = cache(description.tokenizer)
         if families.named(config.family).encoder_loader:
-            return cls._with_own_layers(description, load_tokenizer, options.device, cpu_features)
+            return cls._with_custom_encoder(
+                description, load_tokenizer, options.device, cpu_features
+            )
         arrays = weights.load(description.encoder, description.spec)
         device = choose_device(options.device)
         backend = choose_backend(description.spec, arrays, device, cpu_features)
@@ -125,7 +127,9 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=with_own_states(description, choice.encoder, backend.linear, backend.device),
+            encoder=with_state_functions(
+                description, choice.encoder, backend.linear, backend.device
+            ),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
@@ -142,28 +146,28 @@ class LoadedModel:
         )
 
     @classmethod
-    def _with_own_layers(
+    def _with_custom_encoder(
         cls,
         description: ModelDescription,
         load_tokenizer: Callable[[], Tokenizer],
         device: str,
         cpu_features: frozenset[str],
     ) -> "LoadedModel":
-        # An encoder of the family's own, which computes in float32 only.
-        load_own = families.named(description.spec.config.family).import_encoder_loader()
-        assert load_own is not None
-        encoder: EncoderWithInputs = load_own(description, device, cpu_features)
+        # The encoder that a family builds itself computes in float32 only.
+        load_encoder = families.named(description.spec.config.family).import_encoder_loader()
+        assert load_encoder is not None
+        encoder: EncoderWithInputs = load_encoder(description, device, cpu_features)
         linear, place = HostLinearFactory(cpu_features), Device.parse(str(encoder.device))
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
             device=place,
             inputs=encoder,
-            encoder=with_own_states(description, encoder, linear, place),
+            encoder=with_state_functions(description, encoder, linear, place),
             head=_head(description, linear),
             dtype="float32",
             isa=None,
-            why_torch=why_torch_of_own_layers(description),
+            why_torch=why_torch_for_custom_encoder(description),
             trials=(),
             input_magnitudes=None,
             linear=linear,

@@ -60,7 +60,7 @@ def head_of_states(  # noqa: PLR0913 - two are keyword-only
     return None
 
 
-def with_own_states(
+def with_state_functions(
     description: ModelDescription, encoder: Encoder, linear: LinearFactory, device: Device
 ) -> Encoder:
     """Add weights of several layers, or layers of a classifier that come before its pooling.

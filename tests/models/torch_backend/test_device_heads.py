@@ -14,7 +14,7 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.latents import LatentWeights
 from embedwell_models.loading.backends import HostLinearFactory
-from embedwell_models.loading.state_heads import with_own_states
+from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
@@ -118,7 +118,7 @@ def classifier(folder: Path, device: torch.device, type: str) -> tuple[Encoder, 
     write_cross_encoder(folder, model_type="eurobert", classifier_pooling="late")
     encoder, layers = torch_encoder(folder, device)
     description = ModelDescription.read(folder)
-    return with_own_states(
+    return with_state_functions(
         description, encoder, HostLinearFactory(frozenset()), Device(type)
     ), layers
 

@@ -11,7 +11,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.loading.backends import HostLinearFactory
-from embedwell_models.loading.state_heads import with_own_states
+from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, ToHost
@@ -25,7 +25,7 @@ def mixed(folder: Path, device: torch.device, type: str) -> tuple[Encoder, int]:
     """Return the encoder of a model, and its number of layers. type: of the model's device."""
     encoder, layers = torch_encoder(folder, device)
     description = ModelDescription.read(folder)
-    return with_own_states(
+    return with_state_functions(
         description, encoder, HostLinearFactory(frozenset()), Device(type)
     ), layers
 
