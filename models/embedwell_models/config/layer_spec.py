@@ -215,7 +215,7 @@ _OF_FIRST = FUSED_MATRICES["first_qkv"]
 _SINGLE = ("gate", "up", "down")
 _ADAPTER = ("adapter_up", "adapter_down")
 _EXPERTS = ("router", "experts_up", "experts_down", "experts")
-_OF_A_KIND = {
+_KIND_SPECIFIC_TENSORS = {
     *(*_ATTENTION, *_GATE, *_OF_FIRST, *ConvolutionSpec.tensors, *DeltaNetSpec.tensors),
     *(*_SINGLE, *_ADAPTER, *_EXPERTS),
 }
@@ -255,7 +255,7 @@ class LayerSpec:
         if name == "attention_norm":
             return self.attention_norm
         own = (*(self.mixer.tensors if self.mixer else ()), *self.feed_forward.tensors)
-        return name in own or name not in _OF_A_KIND
+        return name in own or name not in _KIND_SPECIFIC_TENSORS
 
 
 def _check_pairs(scheme: Rotary, head_size: int) -> None:
