@@ -25,6 +25,12 @@ def test_a_page_begins_with_a_sentence(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_section_does_not_begin_with_a_table(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^#+ (.*)\n\n\|", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_a_page_is_in_plain_english(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert page.name == GENERATED or OLD_WORDS.findall(text) == []
