@@ -250,8 +250,8 @@ def _of_decoder(metadata: Metadata) -> Config:
     heads = metadata.size("attention.head_count")
     return {
         **_common(metadata),
-        "num_key_value_heads": metadata.optional("attention.head_count_kv", heads),
-        "head_dim": metadata.optional(
+        "num_key_value_heads": metadata.size("attention.head_count_kv", heads),
+        "head_dim": metadata.size(
             "attention.key_length", metadata.size("embedding_length") // heads
         ),
         "max_position_embeddings": metadata.size("context_length"),

@@ -122,9 +122,18 @@ class Metadata:
         """Note a difference between the file and the original model, of which the log warns."""
         self.warnings.append(f"{self.file.path}: {message}")
 
-    def size(self, key: str) -> int:
-        """Return a whole number of the architecture."""
-        return self._required(self._of_architecture(key), int)
+    def size(self, key: str, default: int | None = None) -> int:
+        """Return a whole number of the architecture, 1 or more.
+
+        Without a default it is required.
+        """
+        name = self._of_architecture(key)
+        if default is not None and name not in self._values:
+            return default
+        size = self._required(name, int)
+        if size < 1:
+            raise ModelError(f"{self.file.path}: {name} = {size}, but it must be 1 or more")
+        return size
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return a number of the architecture; without a default it is required."""

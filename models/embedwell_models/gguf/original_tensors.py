@@ -87,7 +87,8 @@ def _of_encoder(metadata: Metadata, architecture: Architecture) -> list[str]:
 def _predicts(name: str, metadata: Metadata) -> bool:
     # Of the layers that predict further tokens, which follow the others.
     layer = re.match(r"blk\.(\d+)\.", name)
-    return layer is not None and int(layer[1]) >= number_of_layers(metadata)
+    further = range(number_of_layers(metadata), metadata.size("block_count"))
+    return layer is not None and int(layer[1]) in further
 
 
 def _gate_of(name: str, metadata: Metadata, architecture: Architecture) -> str | None:
@@ -149,9 +150,12 @@ def _of_delta_net(ending: str, numbers: Stored, metadata: Metadata) -> Stored:
         size=metadata.size("ssm.inner_size") // values,
     )
     if ending == "ssm_a":
-        numbers = np.log(-decoded(numbers))
+        with np.errstate(invalid="ignore", divide="ignore"):  # damaged numbers are refused later
+            numbers = np.log(-decoded(numbers))
+    if values % heads.keys or not heads.size:  # the wrong sizes are refused later
+        return numbers
     if ending in _BY_VALUE_HEAD:
-        return _rows(numbers, heads.order(len(numbers) // values))
+        return _rows(numbers, heads.order(max(1, len(numbers) // values)))
     if ending in _BY_HEADS:
         before = 2 * heads.keys * heads.key_size
         order = np.concatenate([np.arange(before), before + heads.order(heads.size)])
@@ -160,6 +164,8 @@ def _of_delta_net(ending: str, numbers: Stored, metadata: Metadata) -> Stored:
 
 
 def _rows(numbers: Stored, order: _Order) -> Stored:
+    if len(numbers) != len(order):  # the wrong shape is refused later
+        return numbers
     if isinstance(numbers, BlockMatrix):
         return BlockMatrix(numbers.blocks[order], numbers.kind)
     return np.ascontiguousarray(numbers[order])
@@ -167,7 +173,7 @@ def _rows(numbers: Stored, order: _Order) -> Stored:
 
 def _columns(numbers: Stored, heads: _Heads) -> Stored:
     # Blocks that span heads are decoded.
-    if heads.keys == heads.values:
+    if heads.keys == heads.values or numbers.shape[1] != heads.values * heads.size:
         return numbers
     if isinstance(numbers, BlockMatrix) and heads.size % numbers.kind.numbers == 0:
         order = heads.order(heads.size // numbers.kind.numbers * numbers.kind.size)

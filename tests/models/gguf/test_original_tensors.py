@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from tests.models import gguf_files
 from tests.models.families import jina
@@ -173,3 +174,16 @@ def test_jina_bert_has_the_states_of_its_publication(
         return F.normalize(reference(torch.tensor(IDS))[-1].mean(dim=0), dim=0)
 
     assert_near(embedder.encode([IDS])[0], vector())
+
+
+def test_sizes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    tensors = of_delta_net(random(Qwen3_5TextModel(Qwen3_5TextConfig(**DELTA_NET))))
+    for key in ("attention.head_count", "attention.key_length", "ssm.time_step_rank"):
+        with pytest.raises(ModelError, match=rf"qwen35\.{key} = 0, but it must be 1 or more"):
+            load(tmp_path, "qwen35", {**OF_DELTA_NET, key: 0}, tensors)
+    for key, value in {"ssm.state_size": 3, "ssm.time_step_rank": 8, "block_count": 3}.items():
+        with pytest.raises(ModelError, match=r"shape|implies no tensors"):
+            load(tmp_path, "qwen35", {**OF_DELTA_NET, key: value}, tensors)
+    damaged = {**tensors, "blk.0.ssm_a": -tensors["blk.0.ssm_a"]}
+    with pytest.raises(ModelError, match=r"linear_attn\.A_log has NaN"):
+        load(tmp_path, "qwen35", OF_DELTA_NET, damaged)
