@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Rows, batches_of_similar_length
-from embedwell_models.errors import EmptyTextError
+from embedwell_models.encoder.batch import batches_of_similar_length
+from embedwell_models.errors import InputError
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.input_checks import (
@@ -19,10 +19,13 @@ from embedwell_models.loading.input_checks import (
 )
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.output_names import DENSE, LISTWISE
+from embedwell_models.read.inputs import InputOptions, InputRow, Overflow
+from embedwell_models.read.spans import Span, SpanPooling, check_spans, pool_spans, tokens_below
+from embedwell_models.read.text_reader import TextReader
+from embedwell_models.read.windows import merge_by_average, split_windows
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokens import TruncatedIds
 from embedwell_models.vectors import Floats, listwise_scores, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:
@@ -37,7 +40,12 @@ class Embedder(TokenIdEmbedder):
         """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
         super().__init__(model, fingerprint)
         self._load_tokenizer = model.load_tokenizer
-        _ = self.tokenizer  # so that its errors are those of loading
+        self._reader = TextReader(  # its errors are those of loading
+            self.tokenizer,
+            self.sentence,
+            vocabulary_rows=self.config.vocab_size,
+            min_tokens=self.config.min_tokens,
+        )
 
     @overload
     def tokenize(  # type: ignore[overload-overlap]
@@ -61,8 +69,9 @@ class Embedder(TokenIdEmbedder):
         """
         if isinstance(texts, str):
             return self.tokenize([texts], prompt=prompt, prompt_name=prompt_name)[0]
-        prompt = self._prompt(prompt, prompt_name)
-        return [row.ids for row in self._encode_texts(check_texts(texts), prompt)]
+        options = _options(prompt, prompt_name)
+        rows = TextReader(self.tokenizer, self.sentence).rows(check_texts(texts), options)
+        return [row.ids.tolist() for row in rows]
 
     def embed(  # noqa: PLR0913 - all but one are keyword-only
         self,
@@ -71,6 +80,8 @@ class Embedder(TokenIdEmbedder):
         prompt: str | None = None,
         prompt_name: str | None = None,
         dimensions: int | None = None,
+        on_overflow: Overflow | None = None,
+        late_chunking: bool = False,
         budget: int = 2048,
         show_progress_bar: bool = False,
     ) -> Floats:
@@ -79,19 +90,61 @@ class Embedder(TokenIdEmbedder):
         prompt: text before each text, or the instruction of a model that reads texts in a chat
         template; by default the model's own. prompt_name: name of a prompt of the model instead.
         dimensions: number of first dimensions to keep, one of `allowed_dimensions`; the result is
-        normalised if the model normalises. show_progress_bar: on standard error.
+        normalised if the model normalises. on_overflow: for a text of more than max_length tokens,
+        error, start or end (where it is cut off) or mean (of the vectors of its windows); by
+        default, the side of the model's files, usually the end. late_chunking: the texts are
+        consecutive chunks of one text, each of which is embedded with the whole text as context
+        (arXiv 2409.04701). show_progress_bar: on standard error.
 
-        Raises TypeError for anything but texts, EmptyTextError, PromptTooLongError,
-        UnsplittableTextError, DimensionsError, and ValueError for a lone surrogate, an unknown
-        prompt, and a model without dense vectors of texts.
+        Raises TypeError for anything but texts, InputError, which has the index of a text,
+        DimensionsError, and ValueError for a lone surrogate and a model without dense vectors of
+        texts.
         """
         self._require_dense()
         self.allowed_dimensions.check(dimensions)
         single = isinstance(texts, str)
         checked = check_texts([texts] if single else texts)
-        rows, counts = self._rows(checked, self._prompt(prompt, prompt_name))
-        vectors = self._encode_all(rows, counts, budget, dimensions, show_progress_bar)
+        options = _options(prompt, prompt_name, on_overflow)
+        if late_chunking:
+            vectors = self._embed_chunks(checked, options)
+            return truncate_and_normalize(vectors, dimensions, self.sentence.normalize)
+        rows, shown = self._reader.rows(checked, options), show_progress_bar
+        if not options.windows:
+            vectors = self._encode_all(rows, budget, dimensions, self.sentence.normalize, shown)
+            return vectors[0] if single else vectors
+        of_windows = self._encode_all(split_windows(rows), budget, None, False, shown)
+        means = merge_by_average(rows, of_windows) if rows else of_windows
+        vectors = truncate_and_normalize(means, dimensions, self.sentence.normalize)
         return vectors[0] if single else vectors
+
+    def embed_spans(  # noqa: PLR0913 - all but two are keyword-only
+        self,
+        texts: Sequence[str],
+        spans: Sequence[Sequence[Span]],
+        *,
+        pooling: SpanPooling = "mean",
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        on_overflow: Overflow | None = None,
+        budget: int = 2048,
+    ) -> list[Floats]:
+        """Embed parts of texts, after the model has read each whole text: B arrays (spans, D).
+
+        spans: for each text, the start and stop of parts in characters. pooling: how the vectors of
+        the tokens that overlap a part become one: mean or max. The vectors are not normalised.
+        prompt, prompt_name, on_overflow: see `embed`; mean is not possible.
+
+        Raises TypeError for anything but texts, and InputError, also for a part without tokens.
+        """
+        checked, options = check_texts(texts), _options(prompt, prompt_name, on_overflow)
+        check_spans(spans, checked)
+        options.check_no_windows()
+        read = self._reader.rows_with_tokens(checked, options)
+        states, pooled = self._hidden([row for row, _ in read], budget), list[Floats]()
+        for index, (_, tokens) in enumerate(read):
+            each = tokens_below(self.config.num_vectors, tokens, states[index])
+            pooled.append(pool_spans(each[1], each[0], spans[index], pooling, index))
+        return pooled
 
     @overload
     def embed_tokens(  # type: ignore[overload-overlap]
@@ -115,11 +168,11 @@ class Embedder(TokenIdEmbedder):
         texts = check_texts(texts)
         if (tokens := self.multi_vector) is None:
             raise ValueError(f"the model has no vectors of tokens; use {self._right_call()}")
-        prompt = self.sentence.prompts.get(role, "")
-        ids = self.tokenizer.encode([prompt + text for text in texts])
-        limit = tokens.max_length(role)
-        cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
-        rows = [tokens.expand(row, role) for row in cut]
+        options = InputOptions(
+            prompt=self.sentence.prompts.get(role, ""), max_length=tokens.max_length(role)
+        )
+        cut = self._reader.rows(texts, options)
+        rows = [tokens.expand(row.ids.tolist(), role) for row in cut]
         vectors: dict[int, Floats] = {}
         for batch in batches_of_similar_length([*map(len, rows)], budget):
             vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
@@ -155,8 +208,10 @@ class Embedder(TokenIdEmbedder):
         tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
         if instruction is not None:
             tokenizer = tokenizer.with_instruction(instruction)
-        rows = [row.ids for row in run_to_completion(tokenizer.encode(checked))]
-        logits = self._encode_all(rows, [0] * len(rows), budget, None, show_progress_bar)
+        encoded = run_to_completion(tokenizer.encode(checked))
+        rows = [InputRow(np.array(row.ids, dtype=np.int32), row.dropped) for row in encoded]
+        normalize = self.sentence.normalize
+        logits = self._encode_all(rows, budget, None, normalize, show_progress_bar)
         return logits[0] if single else logits
 
     def rank(
@@ -244,11 +299,11 @@ class Embedder(TokenIdEmbedder):
             raise ValueError(
                 f"the model reads no texts with images; for texts use {self._right_call()}"
             )
-        used = self._prompt(prompt, prompt_name)
+        options = _options(prompt, prompt_name)
         parts = [self._parts(content, index, max_pixels) for index, content in enumerate(contents)]
         vectors = np.empty((len(contents), self.dim), dtype=np.float32)
         for index, content in enumerate(parts):
-            vectors[index] = self._embed_content(content, used)
+            vectors[index] = self._embed_content(content, options)
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _parts(
@@ -270,11 +325,12 @@ class Embedder(TokenIdEmbedder):
                 parts.append(part)
         return parts
 
-    def _embed_content(self, parts: Sequence[str | Pixels], prompt: str) -> Floats:
+    def _embed_content(self, parts: Sequence[str | Pixels], options: InputOptions) -> Floats:
         assert self.patches is not None
         images = [part for part in parts if not isinstance(part, str)]
-        used = prompt if self.patches.takes_prompt or not images else ""
-        (row,) = self._encode_texts([self.patches.text(parts)], used)
+        if images and not self.patches.takes_prompt:
+            options = InputOptions(prompt="")
+        (row,) = self._reader.rows([self.patches.text(parts)], options)
         vector: Floats = self.encode_with_images(row.ids, images)[0]
         return vector
 
@@ -305,67 +361,60 @@ class Embedder(TokenIdEmbedder):
             return "embed_tokens(texts)"
         return f"outputs(tokenize(texts), {[*self.output_names]})"
 
-    def _prompt(self, prompt: str | None, name: str | None) -> str:
-        """Return the text of a prompt; raises TypeError or ValueError."""
-        prompts = self.sentence.prompts
-        if prompt is not None and name is not None:
-            raise ValueError("give either prompt or prompt_name, not both")
-        if name is not None and name not in prompts:
-            raise ValueError(f"no prompt {name!r}; the model has {sorted(prompts)}")
-        if name is not None:
-            return prompts[name]
-        if prompt is None:
-            return self.sentence.default_prompt
-        check_text(prompt, "the prompt")
-        return prompt
+    def _embed_chunks(self, chunks: Sequence[str], options: InputOptions) -> Floats:
+        """Return the vectors of consecutive chunks of a text, not normalised: (B, D)."""
+        if not self.sentence.has_late_chunking:
+            raise InputError(
+                "late_chunking needs a model with mean pooling alone; use embed_spans instead",
+                code="not_offered",
+                param="late_chunking",
+            )
+        document = self._reader.chunks(chunks, options)
+        [states] = self.hidden([document.row.ids])
+        vectors = list[Floats]()
+        for vector in document.pool(states, "mean"):
+            if isinstance(vector, InputError):
+                raise vector
+            vectors.append(vector)
+        return np.stack(vectors)
 
-    def _rows(self, texts: Sequence[str], prompt: str) -> tuple[Rows, list[int]]:
-        """Return the ids of texts after a prompt, and how many of each belong to the prompt.
-
-        Raises EmptyTextError and PromptTooLongError.
-        """
-        side = self.tokenizer.side
-        prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
-        limit = self.tokenizer.count_limit(prompt_token_count, side)
-        rows = self._encode_texts(texts, prompt, limit)
-        for index, row in enumerate(rows):
-            if len(row.ids) < self.config.min_tokens:
-                raise EmptyTextError(index)
-        return [row.ids for row in rows], [row.remaining(prompt_token_count, side) for row in rows]
-
-    def _encode_texts(
-        self, texts: Sequence[str], prompt: str, count_limit: float = 0
-    ) -> list[TruncatedIds]:
-        sentence, tokenizer = self.sentence, self.tokenizer
-        before = sentence.before_text(prompt)
-        rows = tokenizer.encode([before + text for text in texts], count_limit=count_limit)
-        if sentence.text_format is None:
-            return rows
-        start = run_to_completion(tokenizer.ids_without_special(before))
-        return [tokenizer.with_start(row, start, tokenizer.side) for row in rows]
+    def _hidden(self, rows: Sequence[InputRow], budget: int) -> list[Floats]:
+        """Return the hidden states of each row after all layers: B arrays (length, D)."""
+        states: dict[int, Floats] = {}
+        for batch in batches_of_similar_length([len(row.ids) for row in rows], budget):
+            states |= zip(batch, self.hidden([rows[i].ids for i in batch]), strict=True)
+        return [states[index] for index in range(len(rows))]
 
     def _encode_all(
         self,
-        rows: Rows,
-        prompt_token_counts: Sequence[int],
+        rows: Sequence[InputRow],
         budget: int,
         dimensions: int | None,
+        normalized: bool,
         show_progress_bar: bool,
     ) -> Floats:
         vectors = np.empty((len(rows), dimensions or self.dim), dtype=np.float32)
-        normalized = None if dimensions is None else False
         with _progress(len(rows), shown=show_progress_bar) as advance:
-            for batch in batches_of_similar_length([*map(len, rows)], budget):
+            for batch in batches_of_similar_length([len(row.ids) for row in rows], budget):
                 computed = self.encode(
-                    [rows[i] for i in batch],
-                    normalized=normalized,
-                    prompt_token_counts=[prompt_token_counts[i] for i in batch],
+                    [rows[i].ids for i in batch],
+                    normalized=False,
+                    prompt_token_counts=[rows[i].prompt_token_count for i in batch],
                 )
-                if dimensions is not None:
-                    computed = truncate_and_normalize(computed, dimensions, self.sentence.normalize)
-                vectors[batch] = computed
+                vectors[batch] = truncate_and_normalize(computed, dimensions, normalized)
                 advance(len(batch))
         return vectors
+
+
+def _options(
+    prompt: str | None, prompt_name: str | None, on_overflow: Overflow | None = None
+) -> InputOptions:
+    """Return the options of reading; raises TypeError, ValueError and InputError."""
+    if prompt is not None:
+        check_text(prompt, "the prompt")
+    if prompt is not None and prompt_name is not None:
+        raise ValueError("give either prompt or prompt_name, not both")
+    return InputOptions.of_overflow(on_overflow, prompt=prompt, prompt_name=prompt_name)
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """Late chunking on /embed and /tokens, against the library's hidden states."""
 
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.errors import InputError
+from embedwell_models.read.spans import SpanPooling
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.service.local_server import local_server
@@ -30,6 +33,40 @@ def test_a_chunk_is_the_mean_of_its_tokens_computed_with_all_others(
     chunked = [chunk["embedding"] for chunk in results[0]["chunks"]]
     np.testing.assert_allclose(np.array(chunked), means, atol=1e-5)
     assert len(results[1]["chunks"]) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"prompt": "text: "}, {"on_overflow": "end"}])
+def test_the_library_chunks_as_the_server_does(
+    server: HttpServer, embedder: Embedder, options: dict[str, Any]
+) -> None:
+    body = {"inputs": CHUNKS, "late_chunking": True, **options}
+    actual = embedder.embed(CHUNKS, late_chunking=True, **options)
+    assert actual.tobytes() == vectors(server.post("/embed", body)).tobytes()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_the_library_pools_spans_as_the_server_does(
+    server: HttpServer, embedder: Embedder, pooling: SpanPooling
+) -> None:
+    spans = [[(0, 6), (14, 21)], [], [(0, 3)]]
+    body = {"inputs": CHUNKS, "spans": spans, "pooling": pooling}
+    results = server.post("/tokens", body).json()["results"]
+    actual = embedder.embed_spans(CHUNKS, spans, pooling=pooling, budget=12)
+    assert [len(each) for each in actual] == [2, 0, 1]
+    for each, result in zip(actual, results, strict=True):
+        expected = np.array([span["embedding"] for span in result["spans"]], dtype=np.float32)
+        assert each.tobytes() == expected.tobytes()
+
+
+def test_the_library_refuses_spans_with_the_servers_message(
+    server: HttpServer, embedder: Embedder
+) -> None:
+    for spans in ([[(6, 7)]], [[(0, 99)]], [], [[(0, 6)], []]):
+        response = server.post("/tokens", {"inputs": CHUNKS[:1], "spans": spans})
+        with pytest.raises(InputError) as raised:
+            embedder.embed_spans(CHUNKS[:1], spans)
+        expected = error(response, 400)
+        assert (str(raised.value), raised.value.code) == (expected["message"], expected["code"])
 
 
 def test_the_prompt_belongs_to_no_chunk(server: HttpServer, embedder: Embedder) -> None:

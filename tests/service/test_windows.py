@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.errors import InputError
+from embedwell_models.read.inputs import Overflow
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 from tests.service.responses import error, vectors
@@ -40,6 +43,50 @@ def test_tokens_are_cut_off_at_the_requested_side(
     np.testing.assert_array_equal(actual, embedder.encode([expected]))
     body = {"inputs": LONG, "truncation_direction": "left" if side == "start" else "right"}
     np.testing.assert_array_equal(actual, vectors(server.post("/embed", body)))
+
+
+@pytest.mark.parametrize("overflow", ["start", "end", "mean"])
+def test_the_library_reads_long_texts_as_the_server_does(
+    server: Server, embedder: Embedder, overflow: Overflow
+) -> None:
+    texts = ["short", LONG, f"{LONG} {LONG}"]
+    actual = embedder.embed(texts, on_overflow=overflow, prompt="text for: ")
+    body = {"inputs": texts, "on_overflow": overflow, "prompt": "text for: "}
+    assert actual.tobytes() == vectors(server.post("/embed", body)).tobytes()
+    alone = embedder.embed(LONG, on_overflow=overflow, prompt="text for: ")
+    np.testing.assert_array_equal(alone, actual[1])
+    first = embedder.embed(texts, on_overflow=overflow, dimensions=None, budget=300)
+    assert first.shape == actual.shape
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"inputs": ["a", LONG], "on_overflow": "error"},
+        {"inputs": ["a", "x" * 300_000]},
+        {"inputs": ["a"], "prompt": "long " * 300, "on_overflow": "mean"},
+        {"inputs": ["a", LONG], "on_overflow": "mean", "late_chunking": True},
+        {"inputs": ["a", ""], "late_chunking": True},
+        {"inputs": [LONG, "b"], "late_chunking": True, "on_overflow": "error"},
+        {"inputs": [LONG, "b"], "late_chunking": True},
+    ],
+)
+def test_the_library_refuses_with_the_servers_message(
+    server: Server, embedder: Embedder, body: dict[str, Any]
+) -> None:
+    options = {name: value for name, value in body.items() if name != "inputs"}
+    with pytest.raises(InputError) as raised:
+        embedder.embed(body["inputs"], **options)
+    refused, expected = raised.value, error(server.post("/embed", body), 400)
+    assert (str(refused), refused.code, refused.index) == (
+        *(expected["message"], expected["code"], expected["index"]),
+    )
+
+
+def test_the_library_refuses_an_unknown_handling_of_long_texts(embedder: Embedder) -> None:
+    unknown: Any = "START"
+    with pytest.raises(InputError, match="'START', but must be one of error, start, end, mean"):
+        embedder.embed("a", on_overflow=unknown)
 
 
 def test_an_error_has_the_index_and_what_to_do(server: Server) -> None:

@@ -185,6 +185,11 @@ class VectorRecipe:
             default_prompt=prompts["document"],
         )
 
+    @property
+    def has_late_chunking(self) -> bool:
+        """Whether the mean of a chunk's hidden states is a vector as that of a text is."""
+        return self.pooling == ("mean",) and not self.modules
+
     def before_text(self, prompt: str) -> str:
         """Return the text before a text with this prompt."""
         return prompt if self.text_format is None else self.text_format.before(prompt)

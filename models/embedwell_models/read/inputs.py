@@ -1,13 +1,13 @@
 """Inputs with the options of their reading, and the rows of token ids that they become."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.errors import TooManyTokensError
+from embedwell_models.errors import InputError, TooManyTokensError
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.read.prompts import Role
 from embedwell_models.tokenizer.tokens import Side
@@ -42,6 +42,13 @@ Input = TextOrIds | ImageContent
 """An input of a model that may also embed images, or texts with images."""
 
 
+Overflow = Literal["error", "start", "end", "mean"]
+"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
+
+SIDES: Mapping[str, Side] = {"start": "left", "end": "right"}
+"""The side at which an overflow cuts tokens off."""
+
+
 @dataclass(slots=True)
 class InputOptions:
     """Prompt and truncation of the inputs of one request.
@@ -70,6 +77,42 @@ class InputOptions:
     max_length: int | None = None
     any_count: bool = False
     max_pair: int | None = None
+
+    @classmethod
+    def of_overflow(
+        cls,
+        overflow: Overflow | None,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        role: Role | None = None,
+    ) -> "InputOptions":
+        """Build options by the handling of texts that are too long; None for the default.
+
+        Raises InputError for an unknown one.
+        """
+        if overflow is not None and overflow not in get_args(Overflow):
+            names = ", ".join(get_args(Overflow))
+            raise InputError(
+                f"on_overflow is {overflow!r}, but must be one of {names}", param="on_overflow"
+            )
+        side = SIDES.get(overflow or "")
+        return cls(
+            truncate=None if overflow is None else side is not None,
+            side=side,
+            prompt=prompt,
+            prompt_name=prompt_name,
+            role=role,
+            windows=overflow == "mean",
+        )
+
+    def check_no_windows(self) -> None:
+        """Raise InputError for a mean of windows."""
+        if self.windows:
+            raise InputError(
+                "on_overflow must be error, start or end here: mean needs a dense vector of a text",
+                param="on_overflow",
+            )
 
     def with_max_length(self, max_length: int | None) -> "InputOptions":
         """Return the same options with another maximum length; unchanged for None."""

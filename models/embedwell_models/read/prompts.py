@@ -44,7 +44,9 @@ class Prompt:
 class Prompts:
     """Chooses the prompt of a request among those in the model's files."""
 
-    def __init__(self, sentence: VectorRecipe) -> None:
+    def __init__(self, sentence: VectorRecipe, advice: str = "") -> None:
+        """advice: added to the error of an unknown name, if the model has none."""
+        self._advice = advice
         self._texts, self._role = sentence.prompts, sentence.role
         names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
         self._default = Prompt(next(names, None), sentence.default_prompt)
@@ -82,8 +84,7 @@ class Prompts:
         if name not in self._texts:
             names = ", ".join(map(repr, sorted(self._texts)))
             raise InputError(
-                f"no prompt {name!r}; the model has "
-                + (names or "none, and the operator can add some with EMBEDWELL_PROMPTS"),
+                f"no prompt {name!r}; the model has " + (names or f"none{self._advice}"),
                 code="unknown_prompt",
                 param="prompt_name",
             )

@@ -71,11 +71,42 @@ class RowTokenizer:
 
         first_index: index of the first input in the request.
         """
-        # A text that cannot be split is alone in its group.
+        contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
+        texts = [
+            (prompt if _takes_prompt(item) else "") + content
+            for item, content in zip(inputs, contents, strict=True)
+            if isinstance(content, str)
+        ]
+        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
+        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
         try:
-            return (yield from self._read(inputs, prompt, options, first_index))
+            encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
+            start = yield from self._template_start(prompt)
         except UnsplittableTextError as error:
-            raise error.with_index(first_index) from None
+            indices = [i for i, content in enumerate(contents) if isinstance(content, str)]
+            raise error.with_index(first_index + indices[error.index or 0]) from None
+        for index, (item, content) in enumerate(zip(inputs, contents, strict=True), first_index):
+            if isinstance(content, PreparedImage):
+                rows.append(content.row())
+                continue
+            is_text = isinstance(content, str)
+            ids = (
+                next(encoded) if isinstance(content, str) else self._token_ids(index, content, side)
+            )
+            if ids.dropped and options.windows and content is item:
+                rows.append(
+                    (yield from self._split_windows(index, content, prompt, prompt_token_count))
+                )
+                continue
+            if options.max_length is not None:
+                ids = self._cut(ids, side, options.max_length, prompt_token_count)
+            if is_text and start and _takes_prompt(item):
+                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
+            prompted = is_text and prompt_token_count
+            prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
+            row = self.checked_row(index, ids, options, prompt_tokens)
+            rows.append(item.row(row, index) if isinstance(item, PreparedContent) else row)
+        return rows
 
     def for_pairs(self, segment_offset: int) -> "RowTokenizer":
         """Return a tokenizer that checks rows of pairs, see RequestReader."""
@@ -181,42 +212,6 @@ class RowTokenizer:
                 index=index,
             )
 
-    def _read(
-        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
-    ) -> Steps[list[InputRow]]:
-        contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
-        texts = [
-            (prompt if _takes_prompt(item) else "") + content
-            for item, content in zip(inputs, contents, strict=True)
-            if isinstance(content, str)
-        ]
-        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
-        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
-        encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
-        start = yield from self._template_start(prompt)
-        for index, (item, content) in enumerate(zip(inputs, contents, strict=True), first_index):
-            if isinstance(content, PreparedImage):
-                rows.append(content.row())
-                continue
-            is_text = isinstance(content, str)
-            ids = (
-                next(encoded) if isinstance(content, str) else self._token_ids(index, content, side)
-            )
-            if ids.dropped and options.windows and content is item:
-                rows.append(
-                    (yield from self._split_windows(index, content, prompt, prompt_token_count))
-                )
-                continue
-            if options.max_length is not None:
-                ids = self._cut(ids, side, options.max_length, prompt_token_count)
-            if is_text and start and _takes_prompt(item):
-                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
-            prompted = is_text and prompt_token_count
-            prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
-            row = self.checked_row(index, ids, options, prompt_tokens)
-            rows.append(item.row(row, index) if isinstance(item, PreparedContent) else row)
-        return rows
-
     def _template_start(self, prompt: str) -> Steps[Sequence[int]]:
         # The ids of a chat template before a text are never cut off.
         if self._sentence.text_format is None:
@@ -250,7 +245,10 @@ class RowTokenizer:
         self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
     ) -> Steps[InputRow]:
         if isinstance(item, str):
-            row = yield from self._windows.split_text(item, prompt, index)
+            try:
+                row = yield from self._windows.split_text(item, prompt, index)
+            except UnsplittableTextError as error:
+                raise error.with_index(index) from None
             return self._check_ids_in_table(
                 replace(row, prompt_token_count=prompt_token_count), index
             )

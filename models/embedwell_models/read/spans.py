@@ -56,6 +56,12 @@ def pool_spans(
     return np.stack(vectors) if vectors else states[:0]
 
 
+def tokens_below(limit: int, tokens: Sequence[Token], states: Floats) -> tuple[list[Token], Floats]:
+    """Leave out tokens whose id is `limit` or more: further parts of a word, or unknown words."""
+    chosen = [index for index, token in enumerate(tokens) if token.id < limit]
+    return [tokens[index] for index in chosen], states[chosen]
+
+
 def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
     start, stop = span
     overlapping = [

@@ -32,6 +32,7 @@ from embedwell_models.tokenizer.tokens import Token
 _MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
 _GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step
 _FEW_IDS = 2048  # decoding so many takes a millisecond
+_ADVICE = ", and the operator can add some with EMBEDWELL_PROMPTS"
 _TEXT_SIZE = 10  # a text takes as long as so many characters, in addition to its own
 
 T = TypeVar("T", bound=Sized)
@@ -79,7 +80,7 @@ class RequestReader:
         self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
         self._images = images
-        self._prompts = Prompts(sentence)
+        self._prompts = Prompts(sentence, _ADVICE)
         self._row_tokenizer = RowTokenizer(
             tokenizer,
             sentence,

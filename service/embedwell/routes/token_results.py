@@ -29,7 +29,7 @@ from embedwell.routes.common.response_body import (
 from embedwell_models.errors import InputError
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.inputs import InputRow
-from embedwell_models.read.spans import Span, SpanPooling, byte_offsets, pool_spans
+from embedwell_models.read.spans import Span, SpanPooling, byte_offsets, pool_spans, tokens_below
 from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats, normalize
 
@@ -177,8 +177,7 @@ class InputVectors:
 def only_ids_below(limit: int, read: ReadText) -> ReadText:
     """Leave out tokens whose id is `limit` or more: further parts of a word, or unknown words."""
     text, row, tokens, vectors = read
-    shown = [index for index, token in enumerate(tokens) if token.id < limit]
-    return text, row, [tokens[index] for index in shown], vectors[shown]
+    return text, row, *tokens_below(limit, tokens, vectors)
 
 
 def token_vectors(read: ReadText, in_vocabulary: Callable[[int], bool]) -> InputVectors:

@@ -147,7 +147,7 @@ class DenseVectorService:
     async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
         pipeline, sentence = self.model.pipeline, self.model.description.sentence
         pipeline.check_outputs([DENSE])
-        if sentence.pooling != ("mean",) or sentence.modules:
+        if not sentence.has_late_chunking:
             raise BadRequest(
                 "late_chunking needs a model with mean pooling alone; send chunks to /tokens "
                 "instead",

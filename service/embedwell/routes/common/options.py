@@ -6,17 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, service_errors
 from embedwell.routes.common.body import Body
-from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.inputs import SIDES, InputOptions, Overflow
 from embedwell_models.read.prompts import TASK_ROLES, Role
 from embedwell_models.tokenizer.tokens import Side
 
 _DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values
-Overflow = Literal["error", "start", "end", "mean"]
-"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
-
-_SIDES: dict[str, Side] = {"start": "left", "end": "right"}
 
 
 def _lowercase(value: Any) -> Any:
@@ -94,11 +90,8 @@ class ReadingBody(PromptBody):
     def options_without_windows(self) -> InputOptions:
         """Build the options; also raises BadRequest for a mean of windows."""
         options = self.input_options()
-        if options.windows:
-            raise BadRequest(
-                "on_overflow must be error, start or end here: mean needs a dense vector of a text",
-                param="on_overflow",
-            )
+        with service_errors():
+            options.check_no_windows()
         return options
 
 
@@ -234,7 +227,7 @@ def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]
             "give either on_overflow or truncate and truncation_direction, not both",
             param="on_overflow",
         )
-    side = _SIDES.get(body.on_overflow)
+    side = SIDES.get(body.on_overflow)
     return side is not None, side
 
 
