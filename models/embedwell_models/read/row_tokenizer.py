@@ -17,7 +17,7 @@ from embedwell_models.errors import (
 )
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument, ChunkReader
-from embedwell_models.read.images import PreparedContent, PreparedImage, PreparedInput
+from embedwell_models.read.images import PreparedContent, PreparedInput
 from embedwell_models.read.inputs import InputOptions, InputRow, TextOrIds, check_tokens
 from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import Steps
@@ -71,42 +71,55 @@ class RowTokenizer:
 
         first_index: index of the first input in the request.
         """
-        contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
-        texts = [
-            (prompt if _takes_prompt(item) else "") + content
-            for item, content in zip(inputs, contents, strict=True)
-            if isinstance(content, str)
-        ]
-        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
-        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
+        texts, indices = _prompted(inputs, prompt)
+        count = self._sentence.prompt_token_count(prompt, self._tokenizer) if prompt else 0
+        side, limit = options.side or self._tokenizer.side, self.max_counted_tokens(options, count)
         try:
             encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
-            start = yield from self._template_start(prompt)
+            start = (yield from self._template_start(prompt)) if texts else ()
         except UnsplittableTextError as error:
-            indices = [i for i, content in enumerate(contents) if isinstance(content, str)]
             raise error.with_index(first_index + indices[error.index or 0]) from None
-        for index, (item, content) in enumerate(zip(inputs, contents, strict=True), first_index):
-            if isinstance(content, PreparedImage):
-                rows.append(content.row())
-                continue
-            is_text = isinstance(content, str)
-            ids = (
-                next(encoded) if isinstance(content, str) else self._token_ids(index, content, side)
-            )
-            if ids.dropped and options.windows and content is item:
-                rows.append(
-                    (yield from self._split_windows(index, content, prompt, prompt_token_count))
-                )
-                continue
-            if options.max_length is not None:
-                ids = self._cut(ids, side, options.max_length, prompt_token_count)
-            if is_text and start and _takes_prompt(item):
-                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
-            prompted = is_text and prompt_token_count
-            prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
-            row = self.checked_row(index, ids, options, prompt_tokens)
-            rows.append(item.row(row, index) if isinstance(item, PreparedContent) else row)
+        rows = []
+        for index, item in enumerate(inputs, first_index):
+            if isinstance(item, str):
+                ids = next(encoded)
+                if ids.dropped and options.windows:
+                    rows.append((yield from self._split_windows(index, item, prompt, count)))
+                    continue
+                rows.append(self._text_row(index, ids, options, side, start, count))
+            elif isinstance(item, list):
+                ids = self._token_ids(index, item, side)
+                if ids.dropped and options.windows:
+                    rows.append(self._windows.split_ids(item, index))
+                    continue
+                rows.append(self._text_row(index, ids, options, side, (), 0))
+            elif isinstance(item, PreparedContent):
+                prompted = (start, count) if item.takes_prompt else ((), count)
+                row = self._text_row(index, next(encoded), options, side, *prompted)
+                rows.append(item.row(row, index))
+            else:
+                rows.append(item.row())
         return rows
+
+    def _text_row(  # noqa: PLR0913, PLR0917 - of one call
+        self,
+        index: int,
+        ids: TruncatedIds,
+        options: InputOptions,
+        side: Side,
+        start: Sequence[int],
+        prompt_token_count: int,
+    ) -> InputRow:
+        """Return a row that is cut to the maximum length of the options, and checked.
+
+        start: ids that are never cut off. prompt_token_count: leading ids that are not pooled.
+        """
+        if options.max_length is not None:
+            ids = self._cut(ids, side, options.max_length, prompt_token_count)
+        if start:
+            ids = self._tokenizer.with_start(ids, start, side, options.max_length)
+        remaining = ids.remaining(prompt_token_count, side) if prompt_token_count else 0
+        return self.checked_row(index, ids, options, remaining)
 
     def for_pairs(self, segment_offset: int) -> "RowTokenizer":
         """Return a tokenizer that checks rows of pairs, see RequestReader."""
@@ -242,17 +255,13 @@ class RowTokenizer:
         return self._tokenizer.count_limit(prompt_token_count, self._side(options))
 
     def _split_windows(
-        self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
+        self, index: int, text: str, prompt: str, prompt_token_count: int
     ) -> Steps[InputRow]:
-        if isinstance(item, str):
-            try:
-                row = yield from self._windows.split_text(item, prompt, index)
-            except UnsplittableTextError as error:
-                raise error.with_index(index) from None
-            return self._check_ids_in_table(
-                replace(row, prompt_token_count=prompt_token_count), index
-            )
-        return self._windows.split_ids(item, index)
+        try:
+            row = yield from self._windows.split_text(text, prompt, index)
+        except UnsplittableTextError as error:
+            raise error.with_index(index) from None
+        return self._check_ids_in_table(replace(row, prompt_token_count=prompt_token_count), index)
 
     def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
         # Ids are not changed, because they include the special tokens.
@@ -280,13 +289,12 @@ class RowTokenizer:
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> InputRow:
         """Return an input whose length and ids are checked; raises InputError."""
-        self.check_cut(index, row, options)
+        if row.dropped:
+            self.check_cut(index, row, options)
         if len(row.ids) < self._min_tokens:
             raise EmptyTextError(index)
-        return self._check_ids_in_table(
-            InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
-            index,
-        )
+        checked = InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count)
+        return self._check_ids_in_table(checked, index) if self._ids_beyond_table else checked
 
     def check_cut(self, index: int, row: TruncatedIds, options: InputOptions) -> None:
         """Raise InputError for an input that is cut off although it must not be."""
@@ -330,5 +338,15 @@ class RowTokenizer:
         return self._auto_truncate if truncate is None else truncate
 
 
-def _takes_prompt(item: TextOrImage) -> bool:
-    return not isinstance(item, PreparedContent) or item.takes_prompt
+def _prompted(inputs: Sequence[TextOrImage], prompt: str) -> tuple[list[str], list[int]]:
+    """Return the texts among inputs, each after the prompt, and their positions."""
+    texts, positions = list[str](), list[int]()
+    for position, item in enumerate(inputs):
+        if isinstance(item, str):
+            texts.append(prompt + item)
+        elif isinstance(item, PreparedContent):
+            texts.append(prompt + item.text if item.takes_prompt else item.text)
+        else:
+            continue
+        positions.append(position)
+    return texts, positions

@@ -81,6 +81,7 @@ class RequestReader:
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
         self._images = images
         self._prompts = Prompts(sentence, _ADVICE)
+        self._before_by_default = sentence.before_text(sentence.default_prompt)
         self._row_tokenizer = RowTokenizer(
             tokenizer,
             sentence,
@@ -275,6 +276,8 @@ class RequestReader:
 
     def _before_text(self, options: InputOptions) -> str:
         """Return the text before each text of the request: its prompt, or a template around it."""
+        if options.prompt is options.prompt_name is options.role is options.task is None:
+            return self._before_by_default
         return self._sentence.before_text(self.resolve_prompt(options).text)
 
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
@@ -345,7 +348,8 @@ class RequestReader:
         context.texts += len(rows) if texts is None else texts
         context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)
-        check_tokens(context.tokens, self._max_tokens)
+        if context.tokens > self._max_tokens:
+            check_tokens(context.tokens, self._max_tokens)
 
 
 def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:

@@ -2,26 +2,30 @@
 
 import logging
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from embedwell_models.cpu_backend import library
-from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 
+if TYPE_CHECKING:
+    from embedwell_models.embedder import Embedder
+
 log = logging.getLogger("embedwell.engine")
 
 E = TypeVar("E", bound=TokenIdEmbedder)
 
 
-def load(folder: Path, options: ModelOptions) -> Embedder:
+def load(folder: Path, options: ModelOptions) -> "Embedder":
     """Load the model of a folder into this process, with its tokenizer; see `load_as`.
 
     Raises ModelError if the model, device or precision is not available.
     """
+    from embedwell_models.embedder import Embedder  # here, because an engine reads no texts
+
     return load_as(Embedder, folder, options)
 
 
