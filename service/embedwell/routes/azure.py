@@ -17,7 +17,8 @@ from embedwell.routes.common.router import (
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
-from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIResponse, create_embeddings
+from embedwell.routes.openai import OpenAIResponse, create_embeddings
+from embedwell.routes.openai_body import EmbeddingsRequest, InputType
 from embedwell_models.output_names import DENSE, MULTI
 
 

@@ -30,7 +30,7 @@ from embedwell.routes.common.response_body import (
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService
-from embedwell.routes.openai import EmbeddingsRequest
+from embedwell.routes.openai_body import EmbeddingsRequest
 from embedwell.routes.openai_inputs import Message
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.tokenizer.tokens import Side

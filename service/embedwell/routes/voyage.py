@@ -17,7 +17,8 @@ from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.response_body import EncodingFormat
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.openai import ROLES, Dtype, OpenAIEmbedding, openai_embeddings
+from embedwell.routes.openai import OpenAIEmbedding, openai_embeddings
+from embedwell.routes.openai_body import ROLES, Dtype
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 

@@ -19,7 +19,8 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
 from embedwell.limits.admission import Admission
-from embedwell.routes.status import Info, check_ready, health_router, server_info
+from embedwell.routes.info import Info, server_info
+from embedwell.routes.status import check_ready, health_router
 from embedwell.settings.settings import Settings
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
