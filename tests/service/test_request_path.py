@@ -11,11 +11,11 @@ MOST = {
         "files": 42,
         "calls": 275,
         "moves": 152,
-        "package_moves": 64,
-        "modules": 244,
+        "package_moves": 63,
+        "modules": 291,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 20, "package_moves": 17, "modules": 181, "wing_modules": 0},
+    "engine": {"files": 20, "package_moves": 17, "modules": 182, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 
