@@ -28,7 +28,7 @@ class Announcements:
         self._context = context
         self._restarts = [-1] * len(context.models)  # of the latest engine that was ready
         self._engines: dict[int, Mapping[str, Any]] = {}  # descriptions, by the model's index
-        self._greeted = greeted
+        self.greeted = greeted
 
     def note_serving(self) -> None:
         """Note that an HTTP process serves."""
@@ -52,8 +52,8 @@ class Announcements:
         ready = [index in self._engines for index in kept]
         # Of several devices one is enough, because another may have failed.
         enough = any if self._context.settings.engine_names else all
-        if not self._greeted and enough(ready):
-            self._greeted = True
+        if not self.greeted and enough(ready):
+            self.greeted = True
             settings = self._context.settings
             text = greeting(self._context, self._engines)
             announce(text, logging.INFO, settings.log_format)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import orjson
@@ -67,6 +68,8 @@ class ModelEngine:
         self._ready_since: float | None = None
         self.was_ready = False  # whether it was ready since the server was started
         self.failure: str | None = None  # why the last engine cannot run
+        self.resources = ExitStack()
+        """What it shares with HTTP processes, to be closed when it is removed."""
         if not self.kept:
             self.state.set(EngineState.UNLOADED)
 

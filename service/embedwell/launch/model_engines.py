@@ -85,6 +85,7 @@ class ModelEngines:
             self.unload(engine)
         for engine in engines:
             await engine.wait_ended()
+            engine.resources.close()
         self._engines = [engine for engine in self._engines if engine not in engines]
 
     async def run(self) -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
@@ -38,13 +38,11 @@ class ServedState:
     """What HTTP processes serve until the models file is read anew.
 
     engines: those of the models, in the same order.
-    resources: what the engines that were added for this state share with HTTP processes.
     """
 
     context: InheritedServer
     engines: Sequence[ModelEngine]
     announcements: Announcements
-    resources: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
     def counters(self) -> list[SharedCounters]:
@@ -64,25 +62,34 @@ def next_state(
     """
     before = [((each.model.settings, each.model.folder), each) for each in current.engines]
     kept = [next((each for named, each in before if named == model), None) for model in models]
-    resources = ExitStack()
-    engines, contexts = [], []
-    try:
+    engines, contexts = list[ModelEngine](), []
+    with ExitStack() as added:  # closed if this fails
         for index, (model, engine) in enumerate(zip(models, kept, strict=True)):
             if engine is None:
-                [context], [fd] = source.open([model], resources)
-                engine = create(context, fd, f"the engine of {context.label}")  # noqa: PLW2901
+                engine = _added_engine(model, source, create)  # noqa: PLW2901
+                added.callback(engine.resources.close)
             engines.append(engine)
             contexts.append(replace(engine.model, index=index))
-    except OSError:
-        resources.close()
-        raise
+        added.pop_all()
     server = replace(current.context, models=contexts)
-    return ServedState(server, engines, Announcements(server, greeted=True), resources)
+    announcements = Announcements(server, greeted=current.announcements.greeted)
+    return ServedState(server, engines, announcements)
+
+
+def _added_engine(
+    model: tuple[Settings, Path], source: ModelSource, create: CreateEngine
+) -> ModelEngine:
+    with ExitStack() as resources:  # closed if this fails
+        [context], [fd] = source.open([model], resources)
+        engine = create(context, fd, f"the engine of {context.label}")
+        engine.resources = resources.pop_all()
+    return engine
 
 
 async def read_in_thread(read: Callable[[], PlacedModels]) -> PlacedModels:
     """Read in a thread that ends with it, as a process with threads is not forked."""
     future: Future[PlacedModels] = Future()
+    future.set_running_or_notify_cancel()  # it goes on if the caller is cancelled
 
     def run() -> None:
         try:

@@ -124,7 +124,6 @@ class Watcher:
         state = next_state(before, models, source, self._engines.create)
         added = [engine for engine in state.engines if engine not in before.engines]
         if failure := await self._engines.add(added):
-            state.resources.close()
             raise OSError(failure)
         self._state = state
         for row in range(len(self._workers)):

@@ -1,5 +1,6 @@
 """SIGHUP: the models file is read anew while clients send requests."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from embedwell.launch.reload import PlacedModels, read_in_thread
 from tests.conftest import Folder
 from tests.service.server import Options, SeveralModels
 
@@ -80,6 +82,15 @@ def test_models_are_added_and_removed_without_losing_a_request(
         assert server.post("/embed", {"inputs": "a", "model": name}).status_code == status
 
 
+def test_an_added_model_outlives_further_changes(server: Detached, source: str) -> None:
+    models = {"kept": {"source": source}, "added": {"source": source, "pooling": "max"}}
+    server.read_anew(models)
+    for pooling in ("cls", "last"):
+        server.read_anew({**models, "other": {"source": source, "pooling": pooling}})
+    for name in ("kept", "added", "other"):
+        assert server.post("/embed", {"inputs": "a", "model": name}).status_code == 200
+
+
 def test_a_file_that_cannot_be_served_changes_nothing(
     server: Detached, source: str, tmp_path: Path
 ) -> None:
@@ -95,6 +106,28 @@ def test_a_file_that_cannot_be_served_changes_nothing(
         line = server.read_anew(models)
         assert NOTHING_CHANGES in line and reason in line
         assert (server.names, server.engines()) == (names, engines)
+
+
+def test_a_server_that_stops_does_not_wait_for_the_file() -> None:
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def read() -> PlacedModels:
+        begun.set()
+        go_on.wait(20)
+        ended.set()
+        return []
+
+    async def stop_meanwhile() -> None:
+        reading = asyncio.create_task(read_in_thread(read))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        assert reading.cancelled() and not ended.is_set()
+
+    asyncio.run(stop_meanwhile())
+    go_on.set()
+    assert ended.wait(20)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
