@@ -134,10 +134,11 @@ class Metrics:
         engines: those of several devices, by the names of these.
         """
         self._counters, self._row = counters, counters.row
+        by_name = models or {"": counters}
+        # Before those of paths, as another model is the first one after a change of the models.
+        self._models = [ModelMetrics(of_model) for of_model in by_name.values()]
         self._requests: dict[tuple[str, int], int] = {}
         self.track([OTHER])
-        by_name = models or {"": counters}
-        self._models = [ModelMetrics(of_model) for of_model in by_name.values()]
         several = len(by_name) > 1
         self._label_names = ("model",) if several else ()
         self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]

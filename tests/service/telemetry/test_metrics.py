@@ -89,3 +89,24 @@ def test_numbers_of_several_models_have_its_label() -> None:
         'request_tokens_sum{model="a"} 0.0',
     ):
         assert f"embedwell_{line}\n" in text
+
+
+def test_a_model_keeps_its_numbers_when_another_one_is_the_first() -> None:
+    with counters_file(1) as a, counters_file(1) as b:
+        files = {"a": a, "b": b}
+        for names in (("a", "b"), ("b", "a"), ("a", "b")):
+            counters = {name: SharedCounters.attach(files[name], 1, 0) for name in names}
+            metrics = Metrics(counters[names[0]], counters)
+            metrics.track(["/embed"])
+            index = names.index("b")
+            context = RequestContext("x", model_index=index, texts=2, tokens=7)
+            metrics.observe(context, "/embed", 200)
+        text = metrics.render().decode()
+    for line in (
+        'requests_total{path="/embed",status="200"} 2.0',
+        'texts_total{model="a"} 0.0',
+        'texts_total{model="b"} 6.0',
+        'request_tokens_count{model="b"} 3.0',
+    ):
+        assert f"embedwell_{line}\n" in text
+    assert text.count("embedwell_requests_total{") == 1
