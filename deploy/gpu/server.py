@@ -27,7 +27,7 @@ MODEL = os.environ.get("KIT_SERVER", "minilm")
 """The served model, one of random_models.NAMES with dense vectors."""
 
 QUICK = len(os.sched_getaffinity(0)) < 8
-"""Whether there are too few cores for clients beside a server on a GPU."""
+"""Whether there are too few cores for clients besides a server on a GPU."""
 
 SECONDS = 1.0 if QUICK else 4.0
 _LOAD_TEST_SECONDS = 5

@@ -29,7 +29,7 @@ def read_documents(limit: int) -> list[Document]:
 
 
 def training_documents() -> Iterator[Document]:
-    """Yield the documents of all packages that are installed beside the standard library."""
+    """Yield the documents of all packages that are installed besides the standard library."""
     return _documents(Path(sysconfig.get_path("purelib")).rglob("*.py"))
 
 

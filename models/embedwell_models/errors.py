@@ -52,7 +52,7 @@ class ImageError(ValueError):
 
 
 class ImageTokensError(ValueError):
-    """The tokens of a text do not fit the images beside it; the message says why."""
+    """The tokens of a text do not fit the images next to it; the message says why."""
 
 
 class DimensionsError(ValueError):

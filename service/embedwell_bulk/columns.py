@@ -14,7 +14,7 @@ EMBEDDING, ROW = "embedding", "row"
 """Columns that a run adds."""
 VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
 """Columns of Rows."""
-_BYTES = "bytes"  # field of a column that the datasets library writes, beside the field path
+_BYTES = "bytes"  # field of a column that the datasets library writes, next to the field path
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Columns:
 
     text: column of the texts; None for images alone.
     id: column that identifies a row; None adds the column `row` instead.
-    keep: columns to write beside the vectors, always with the id; None for all, except the bytes of
-        images.
+    keep: columns to write next to the vectors, always with the id; None for all, except the bytes
+        of images.
     image: column of the images; None for texts alone.
     """
 

@@ -68,7 +68,7 @@ def _shard(
     "image_column",
     metavar="COLUMN",
     help=(
-        "Column of images: bytes of their files, or paths. With --column, beside texts; otherwise "
+        "Column of images: bytes of their files, or paths. With --column, next to texts; otherwise "
         "in place of them."
     ),
 )
@@ -77,7 +77,7 @@ def _shard(
     "--keep",
     multiple=True,
     metavar="COLUMN",
-    help="Column to write beside the vectors; may be given several times.  [default: all]",
+    help="Column to write next to the vectors; may be given several times.  [default: all]",
 )
 @click.option(
     "--format", type=click.Choice(_FORMATS), help="Format of the parts.  [default: parquet]"

@@ -223,7 +223,7 @@ def load_local_images(
     """Load the model of the settings.
 
     prompt: None for the model's default prompt. texts: whether an input may have a text. Raises
-    BulkError, also for a model without image encoder, and for one that does not read texts beside
+    BulkError, also for a model without image encoder, and for one that does not read texts next to
     images, or prompts.
     """
     model = load_any_model(settings, prompt)

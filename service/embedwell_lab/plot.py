@@ -106,7 +106,7 @@ def plot() -> None:
 @click.argument("file", type=TEXT_FILE)
 @text_options
 @click.option("--method", type=click.Choice(_METHODS), default="pca", show_default=True)
-@click.option("--label", is_flag=True, help="Write the texts beside their points.")
+@click.option("--label", is_flag=True, help="Write the texts next to their points.")
 @click.option("--color-by", metavar="COLUMN", help="Colour points by a category or a number.")
 @click.option("--clusters", type=click.IntRange(2, 30), help="Colour points by k-means clusters.")
 @drawing_options

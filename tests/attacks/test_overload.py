@@ -32,7 +32,7 @@ def test_a_query_beside_bulk_requests_waits_for_few_batches(
         Load(server.url, 1, pause=0.1) as queries,
     ):
         time.sleep(8)
-    sys.stdout.write(f"\nqueries beside bulk: {queries.report()}; bulk: {bulk.report()}\n")
+    sys.stdout.write(f"\nqueries next to bulk: {queries.report()}; bulk: {bulk.report()}\n")
     assert queries.statuses[200] and not queries.failures
     assert bulk.statuses[200] and not bulk.failures
 

@@ -37,7 +37,7 @@ def java(_: Path) -> list[str]:
 
 
 def rust(home: Path) -> list[str]:
-    """Compile the program beside the test's other files; the folder of the program stays clean."""
+    """Compile the program next to the test's other files; the folder of the program stays clean."""
     compiled = home / "embed"
     command = [program("rustc", "rustc"), "--edition", "2021", "-o", str(compiled), "embed.rs"]
     subprocess.run(command, cwd=EXAMPLES / "rust", check=True)

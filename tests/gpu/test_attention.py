@@ -1,4 +1,4 @@
-"""Tests of the GPU's kernel for packed sequences beside attention in blocks."""
+"""Tests of the GPU's kernel for packed sequences compared with attention in blocks."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tests of a GPU's vectors beside those of the processor in float32."""
+"""Tests of a GPU's vectors compared with those of the processor in float32."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

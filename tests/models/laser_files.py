@@ -1,4 +1,4 @@
-"""LASER 2 and 3 of random weights as fairseq writes them, and SentencePiece files beside them."""
+"""LASER 2 and 3 of random weights as fairseq writes them, and SentencePiece files next to them."""
 
 import argparse
 import io

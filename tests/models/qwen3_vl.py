@@ -100,7 +100,7 @@ def write_qwen3_vl(
     tied: bool = False,
     **text: Any,
 ) -> Any:
-    """Save a model, and a tokenizer with a chat template beside it.
+    """Save a model, and a tokenizer with a chat template next to it.
 
     ends: whether the tokenizer puts its token of a text's end after each.
     """

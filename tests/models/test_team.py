@@ -17,7 +17,7 @@ from tests.models.cpu_backend.pair import Pair, batch
 from tests.models.threads import use_threads
 
 TASKS = Path("/proc/self/task")
-WORKER = "kernels 1"  # the name of the first thread that computes beside the calling thread
+WORKER = "kernels 1"  # the name of the first thread that computes besides the calling thread
 ALLOWED = sorted(os.sched_getaffinity(0))
 
 

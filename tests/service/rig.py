@@ -66,7 +66,7 @@ class SumModel:
             raise RuntimeError("poison")
         if any(BIG in row for row in ids) and len(ids) > 2:
             allocation = Allocation(self.allocations)
-            raise torch.OutOfMemoryError(f"CUDA out of memory beside {allocation}")
+            raise torch.OutOfMemoryError(f"CUDA out of memory next to {allocation}")
         if any(HUGE in row for row in ids):
             raise torch.OutOfMemoryError("CUDA out of memory")
         if any(BROKEN in row for row in ids):

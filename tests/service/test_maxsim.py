@@ -1,4 +1,4 @@
-"""MaxSim of a model whose vectors of tokens stand beside a dense one: BGE-M3."""
+"""MaxSim of a model whose vectors of tokens stand next to a dense one: BGE-M3."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -161,7 +161,7 @@ MODELS: dict[str, Callable[[Path], Arrays]] = {
 
 
 def main(folder: Path) -> None:
-    """Write each model to a folder of its name, with the arrays beside it."""
+    """Write each model to a folder of its name, with the arrays next to it."""
     quiet: Any = logging
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()

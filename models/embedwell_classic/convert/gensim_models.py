@@ -1,6 +1,6 @@
 """Models that gensim saved: their pickles, and conversion of a Doc2Vec.
 
-A pickle is read as numbers and strings: no code is run. NAME.model has .npy files beside it.
+A pickle is read as numbers and strings: no code is run. NAME.model has .npy files next to it.
 """
 
 import collections
@@ -109,7 +109,7 @@ def _read_model(path: Path) -> Attributes:
 
 
 def read_array(path: Path, owner: Attributes, name: str, prefix: str = "") -> npt.NDArray[Any]:
-    """Return an array of an object; a large array has a file of its own beside the model's.
+    """Return an array of an object; a large array has a file of its own next to the model's.
 
     prefix: the name of the model's attribute that holds the object, with a dot at its end.
     """

@@ -1,6 +1,6 @@
 """Conversion of fairseq's files of LASER 2 and 3.
 
-The published SentencePiece files must be beside laser2.pt or laser3-LANGUAGE.v1.pt, under the same
+The published SentencePiece files must be next to laser2.pt or laser3-LANGUAGE.v1.pt, under the same
 name or the name of laser2: .spm, and for LASER 3 also .cvocab, a vocabulary with a piece in each
 line. tokenizer.json has Moses' normalisation before SentencePiece's: non-printing characters become
 spaces, punctuation is normalised as by Moses for English (normalize-punctuation.perl of release 4),
@@ -162,7 +162,7 @@ def _beside(source: Path, suffix: str) -> Path:
     for path in paths:
         if path.is_file():
             return path
-    raise ModelError(f"{source}: neither {' nor '.join(path.name for path in paths)} is beside it")
+    raise ModelError(f"{source}: neither {' nor '.join(path.name for path in paths)} is next to it")
 
 
 def _read_dictionary(path: Path, rows: int) -> dict[str, int]:

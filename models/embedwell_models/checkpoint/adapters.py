@@ -206,7 +206,7 @@ def read_additions(
 
 
 def changed(folder: Path, spec: CheckpointLayout, name: str, matrix: Floats) -> Floats:
-    """Return a matrix beside the encoder as the adapter of the chosen task changes it.
+    """Return a matrix next to the encoder as the adapter of the chosen task changes it.
 
     name: in the checkpoint. Raises ModelError for another shape, and as `read_additions` does.
     """

@@ -85,7 +85,7 @@ def _onnx_files(folder: Path) -> list[Path]:
 
 
 def all_weight_files(folder: Path) -> list[Path]:
-    """Return the files that `require_weight_files` returns, and those beside them with weights."""
+    """Return the files that `require_weight_files` returns, and those next to them with weights."""
     files = []
     for path in require_weight_files(folder):
         if path.suffix == other_files.ONNX:

@@ -101,7 +101,7 @@ class CheckpointLayout:
     norm_shift: number that is added to the weight of every norm.
     projection: the projection that computes the sentence vector in place of a pooling.
     token_projection: the projection that computes a vector of each token, in place of both or
-    beside them.
+    next to them.
     page_format: the texts around queries and images of pages, with a token_projection.
     spare_rows: number of unused rows at the end of the token table.
     placeholders: id -> another id, whose vector it shares.

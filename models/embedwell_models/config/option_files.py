@@ -1,4 +1,4 @@
-"""Names of files of options that some models have beside config.json."""
+"""Names of files of options that some models have besides config.json."""
 
 JINA_CLIP_TEXT = "text_config.json"
 """Options of the text encoder of a Jina CLIP."""

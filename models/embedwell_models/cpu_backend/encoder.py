@@ -78,7 +78,7 @@ class KernelEncoder:
 
     @property
     def prefetch_depth(self) -> int:
-        """Zero: there is no device beside the CPU."""
+        """Zero: there is no device besides the CPU."""
         return 0
 
     def states(self, batch: Batch, num_layers: int) -> Floats:

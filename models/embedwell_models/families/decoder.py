@@ -39,7 +39,7 @@ def is_causal(options: JsonConfig, family: str) -> bool:
     }
     for key, value in custom_code.items():
         if value:
-            raise options.unsupported(key, value, f"any, with is_causal beside it: {_HINT}")
+            raise options.unsupported(key, value, f"any, with is_causal next to it: {_HINT}")
     return True
 
 

@@ -79,7 +79,7 @@ class Family:
     read: builds the layout of a checkpoint; None for a table.
     table: names of the tensors of a table of word vectors without layers; None for other families.
     rows: the rows of the documentation.
-    head_classes: classes beside ...ForSequenceClassification that have the classification head.
+    head_classes: classes besides ...ForSequenceClassification that have the classification head.
     classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
     generative rerankers; None if they are not supported.
     published_pooling: pooling of the family's own code, which then normalises; it applies where

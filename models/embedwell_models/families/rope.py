@@ -42,7 +42,7 @@ def rotary(
 def original_positions(options: JsonConfig, settings: JsonConfig) -> int:
     """Return the maximum number of tokens of a text in training.
 
-    The key beside the settings has priority over the key inside them, as in transformers.
+    The key next to the settings has priority over the key inside them, as in transformers.
     """
     nested = settings.get(_ORIGINAL, options["max_position_embeddings"])
     positions: int = options.get(_ORIGINAL, nested)
@@ -67,7 +67,7 @@ def _rotated_features(
         return int(head_size * settings.get("partial_rotary_factor", share))
     stated = settings.get("partial_rotary_factor", options.get("partial_rotary_factor", 1.0))
     if scaling != "default" and stated != 1:  # transformers fails at the first text
-        raise options.unsupported("partial_rotary_factor", stated, f"1.0 beside {scaling!r}")
+        raise options.unsupported("partial_rotary_factor", stated, f"1.0 with {scaling!r}")
     return head_size
 
 

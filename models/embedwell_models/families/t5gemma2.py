@@ -44,7 +44,7 @@ def _encoder(options: JsonConfig) -> CheckpointLayout:
     options.require("use_bidirectional_attention", False)
     width = sliding_window(options) or 1
     spec = gemma.of_gemma3(options, False, (width + 1) // 2 - 1, window_after=width // 2)
-    # No text has the end of an image, whose vector is beside the table.
+    # No text has the end of an image, whose vector is next to the table.
     others = ("vision_tower.*", "multi_modal_projector.*", "embed_tokens.eoi_embedding")
     return replace(
         spec,

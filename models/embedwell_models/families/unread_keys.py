@@ -56,7 +56,7 @@ _WITHOUT_EFFECT = (  # patterns of keys
     *("_sliding_window_pattern", "pruned_heads", "true_hidden_size"),
     # Read with the weights.
     *("quantization_config", "compression_config"),
-    # Encoders of images and sounds, beside one of texts.
+    # Encoders of images and sounds, next to one of texts.
     *("vision_config", "audio_config"),
 )
 

@@ -70,7 +70,7 @@ def verify_bundle(bundle: Bundle, folder: Path) -> None:
 def verify_changed(bundle: Bundle, folder: Path) -> None:
     """Verify a folder, unless no file of it has changed since it was last verified.
 
-    Hashing takes a tenth of a second at each start. A file beside the folder notes what was
+    Hashing takes a tenth of a second at each start. A file next to the folder notes what was
     verified; without the right to write it, every call hashes. Raises ModelError as `verify_bundle`
     does.
     """

@@ -47,14 +47,14 @@ def _model(facts: Mapping[str, Any], prompts: Mapping[str, Mapping[str, str]]) -
 
 
 def published_prompts(name: str) -> Mapping[str, str]:
-    """Return the prompts that the authors of a model publish beside its files.
+    """Return the prompts that the authors of a model publish next to its files.
 
     Raises ModelError if none are known.
     """
     model = known_models().get(name)
     if model is None or model.prompts is None:
         raise ModelError(
-            f"no published prompts of {name} are known beside those in its files; give your own, "
+            f"no published prompts of {name} are known besides those in its files; give your own, "
             'such as {"query": "query: ", "document": "passage: "}'
         )
     return model.prompts

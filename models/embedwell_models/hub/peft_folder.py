@@ -76,7 +76,7 @@ def _classifies(adapter: Path, options: JsonConfig) -> bool:
 
 def _config_of_code(adapter: Path, config: Path) -> str:
     # The config.json of the base model with the class of its authors' code that the adapter is for;
-    # "" for the file as it is. PEFT names no class, but the processor beside the adapter does.
+    # "" for the file as it is. PEFT names no class, but the processor next to the adapter does.
     if has_modules(adapter):
         return ""
     files = (JsonConfig.optional(adapter / name) for name in preprocessing.FILES)

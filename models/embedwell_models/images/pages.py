@@ -52,7 +52,7 @@ _PROCESSOR_KEYS = {
     *("query_prefix", "passage_prefix", "q_max_length"),
     *("processor_class", "chat_template", "auto_map", "video_processor"),
     *("video_prompt_prefix", "video_prompt_suffix"),
-    *("p_max_length", "reserve_tokens_for_images"),  # of texts beside a page
+    *("p_max_length", "reserve_tokens_for_images"),  # of texts next to a page
     "max_num_visual_tokens",  # the file of an image processor states its pixels
 }
 

@@ -218,7 +218,7 @@ def check_image_tokens(ids: Row, id: int, placeholder: str, expected: Sequence[i
             f"{len(ids)} tokens that are read: make them smaller, or put texts after them"
         )
     if present != [*expected]:
-        raise ImageTokensError(f"a text beside images has the token {placeholder}; leave it out")
+        raise ImageTokensError(f"a text next to images has the token {placeholder}; leave it out")
 
 
 def files(folder: Path) -> list[Path]:

@@ -59,7 +59,7 @@ _CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers cl
 }
 _JINA_KEYS: Mapping[str, str] = {"mean": "image_mean", "std": "image_std", "size": "size"}
 _JINA_FILTERS: Mapping[str, int] = {"bicubic": 3, "bilinear": 2}
-# Options of Jina's class beside these; fill_color is for images that are padded.
+# Options of Jina's class besides these; fill_color is for images that are padded.
 _JINA_OTHERS = {"interpolation", "resize_mode", "fill_color", "auto_map"}
 _CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
 _READ = {

@@ -1,1 +1,1 @@
-"""Files that sentence-transformers stores beside an encoder, and its defaults without them."""
+"""Files that sentence-transformers stores next to an encoder, and its defaults without them."""

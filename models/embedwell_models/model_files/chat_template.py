@@ -45,7 +45,7 @@ _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
 TEXT_VARIABLES = {"add_generation_prompt": True}
 """Variables of the template in the code of Qwen3-VL's authors."""
 TEXT_FORMATS: Mapping[str, TextFormat] = {
-    "gme": TextFormat(  # from gme_inference.py beside the weights of GME
+    "gme": TextFormat(  # from gme_inference.py next to the weights of GME
         plain="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
         instructed=("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n"),
         after="<|im_end|>\n<|im_start|>assistant\n<|endoftext|>",
@@ -58,7 +58,7 @@ TEXT_FORMATS: Mapping[str, TextFormat] = {
         image=DESCRIBED_IMAGE,
         instructs_images=False,
     ),
-    "jina_v4": TextFormat(  # from the code beside the weights of Jina v4
+    "jina_v4": TextFormat(  # from the code next to the weights of Jina v4
         plain="",
         instructed=("", ""),
         after="",

@@ -147,7 +147,7 @@ BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True, skips_
 
 
 BESIDE_DENSE = MultiVectorOptions(modules=(), normalize=True)
-"""A projection of every token's state, beside the dense vector of a text."""
+"""A projection of every token's state, next to the dense vector of a text."""
 
 
 def _of_pages(

@@ -70,7 +70,7 @@ def refuse_changed_weights(encoder: Path) -> None:
     adapter = JsonConfig.optional(encoder / "adapter_config.json")
     if adapter.path.exists():
         raise ModelError(
-            f"{adapter.path}: an adapter ({adapter.get('peft_type')}) beside a whole model: delete "
-            "its files if the weights have it; otherwise put them into a folder of their own"
+            f"{adapter.path}: an adapter ({adapter.get('peft_type')}) next to a whole model: "
+            "delete its files if the weights have it; otherwise put them into a folder of their own"
         )
     quantized.scheme(encoder)

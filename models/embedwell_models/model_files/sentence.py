@@ -1,4 +1,4 @@
-"""Options of a sentence model, which sentence-transformers stores beside an encoder."""
+"""Options of a sentence model, which sentence-transformers stores next to an encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -74,7 +74,7 @@ JUDGED_SENTENCES = (
     "moved abroad, so the firm stored its machines in a barn by the canal until a court could hear "
     "the case; nine months later most of them had rusted beyond repair.",
 )
-"""Ordinary texts that precisions are compared on, beside the odd ones."""
+"""Ordinary texts that precisions are compared on, besides the odd ones."""
 
 ODD_TEXTS = (
     "",

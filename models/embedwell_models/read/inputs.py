@@ -148,7 +148,7 @@ class InputRow:
     windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
     weights: for each window, the number of ids that are not prompt or special tokens.
     image_tokens: number of tokens of an image, or of a text with images; 0 for a text.
-    text_tokens: number of those that are of the text beside images.
+    text_tokens: number of tokens of the text that is read with images.
     images: the pixels of an image, or those among the text.
     """
 

@@ -61,7 +61,7 @@ class DecoderPairTokenizer(PairTokenizerWithFormat):
         return joined
 
     def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
-        """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
+        """Split the document into parts that fit next to the query; see PairTokenizer.windows."""
         prompt = yield from self._prompt(first, "right", max(self._room // 2, 1))
         limit = max_tokens + len(self._before_document)
         text = self._format.document + second

@@ -86,7 +86,7 @@ class FormattedPairTokenizer(PairTokenizerWithFormat):
         return rows
 
     def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
-        """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
+        """Split the document into parts that fit next to the query; see PairTokenizer.windows."""
         query, document = self._clean((first, second), 0)
         max_query = max(self._room // 2, 1)
         surroundings = yield from self._surroundings(query, "right", max_query)
@@ -249,7 +249,7 @@ class SeparatePairTokenizer:
         return joined
 
     def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
-        """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
+        """Split the document into parts that fit next to the query; see PairTokenizer.windows."""
         (row,) = yield from self._tokenizer.encode_in_steps([self._format.query + first], "right")
         query = row.ids[: max(self._limit // 2, 1)]
         limit = max_tokens + len(self._document)

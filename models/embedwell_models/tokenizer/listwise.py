@@ -36,7 +36,7 @@ class ListwiseFormat:
 
     @property
     def added_characters(self) -> tuple[int, int]:
-        """Characters of a block beside its texts: once, and with each document."""
+        """Characters of a block besides its texts: once, and with each document."""
         return len(self.start) + len(self.end), len(self.document)
 
     def text(self, query: str, documents: Sequence[str], instruction: str | None) -> str:

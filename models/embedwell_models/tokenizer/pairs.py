@@ -78,7 +78,7 @@ class PairTokenizer:
         return joined
 
     def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
-        """Split the second text of a pair into parts that fit beside the first, in steps.
+        """Split the second text of a pair into parts that fit next to the first, in steps.
 
         A first text that takes more than half of the room is truncated. max_tokens: maximum number
         of tokens of the second text. Raises UnsplittableTextError.

@@ -55,7 +55,7 @@ class Tokenizer:
     ) -> None:
         """side: None for the side in the folder's files. keep_unknown: keep unknown tokens.
 
-        file_only: ignore the files beside tokenizer.json, and add no special tokens.
+        file_only: ignore the files next to tokenizer.json, and add no special tokens.
         special_tokens: whether special tokens are added around a text. text_after: text that is
         added after every text as special tokens. compose: compose letters and their marks (NFC)
         before tokenization; offsets are those of the text as given. markers: markers of queries and

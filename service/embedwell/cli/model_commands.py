@@ -70,7 +70,7 @@ def models(text: str, measure: bool, as_json: bool) -> None:
 
     Many other models can be served. Parameters are those of the published files, with parts that
     are not loaded, such as a pooler. The column float32 has the size of the weights in float32; in
-    bfloat16 they take half. Prompts are those that the authors publish beside the files.
+    bfloat16 they take half. Prompts are those that the authors publish next to the files.
 
     With --measure, columns that begin with ~ are estimates for this machine, from the speed of
     random weights: memory of a server, passages of 128 tokens per second, and time of a query of 8

@@ -187,7 +187,7 @@ def require(extra: str, *modules: str) -> None:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra beside this program."""
+    """Return the command that installs the packages of an extra next to this program."""
     return f"{shlex.quote(sys.executable)} -m pip install '{_DISTRIBUTION}[{extra}]'"
 
 

@@ -250,7 +250,7 @@ class RequestReader:
             raise service_error(error) from None
 
     def tokens_around(self, options: InputOptions) -> int:
-        """Return how many tokens a text has beside its own: its prompt and the special tokens."""
+        """Return how many tokens a text has besides its own: its prompt and the special tokens."""
         before = self._before_text(options)
         with service_errors():
             ids = run_to_completion(self._tokenizer.ids_without_special(before))

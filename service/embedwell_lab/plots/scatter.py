@@ -1,4 +1,4 @@
-"""A map of texts: a coloured point for each, and the texts beside them where there is room."""
+"""A map of texts: a coloured point for each, and the texts next to them where there is room."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from embedwell_models.vectors import Doubles, Floats
 _WIDTH, _HEIGHT = 9.0, 6.5  # inches
 _MANY_POINTS = 5000  # more than this become one image in an SVG
 _NAME_LENGTH = 32  # maximum characters of a category in the legend
-_LABEL_LENGTH = 30  # maximum characters of a text beside its point
+_LABEL_LENGTH = 30  # maximum characters of a text next to its point
 _HOVER_LENGTH = 500  # maximum characters of a text on hover
 _LABEL_GAP = 6.0  # typographic points between a point and its label
 _POINT_RADIUS = 4.0  # pixels
@@ -125,7 +125,7 @@ def draw_map(
 ) -> Picture:
     """Draw B points, with colours and a legend if there is a coloring.
 
-    with_labels: write the texts beside their points, as many as fit.
+    with_labels: write the texts next to their points, as many as fit.
     """
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     set_title(figure, f"{title}\n{projection.name}")

@@ -38,7 +38,7 @@ def plain(folder: Path) -> Weights:
 
 
 def load(folder: Path, *, num_layers: int = LAYERS) -> Weights:
-    """Load the weights of a BERT, without its config.json beside them."""
+    """Load the weights of a BERT, without its config.json next to them."""
     config = reference().config.to_dict() | {"num_hidden_layers": num_layers}
     path = folder / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tests of the layer of an LSTM beside torch's own."""
+"""Tests of the layer of an LSTM compared with torch's own."""
 
 import torch
 from torch import Tensor, nn

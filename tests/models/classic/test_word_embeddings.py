@@ -1,4 +1,4 @@
-"""Tables of sentence-transformers' WordEmbeddings beside the library itself."""
+"""Tables of sentence-transformers' WordEmbeddings compared with the library itself."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A compiled encoder beside one of torch with the same weights."""
+"""A compiled encoder compared with one of torch with the same weights."""
 
 from collections.abc import Sequence
 from functools import cache, cached_property

@@ -50,7 +50,7 @@ def earlier_name(name: str) -> str:
 
 
 def write_original(folder: Path, **sizes: Any) -> Any:
-    """Save a Qwen2-VL with a projection beside it."""
+    """Save a Qwen2-VL with a projection next to it."""
     model = write_qwen2_vl(folder, **sizes)
     bounds = {"min_pixels": 4 * AREA, "max_pixels": 40 * AREA}
     save(folder, "preprocessor_config.json", {**PROCESSOR, **bounds, "size": bounds})

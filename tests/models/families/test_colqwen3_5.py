@@ -58,7 +58,7 @@ both = pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels
 
 
 def write_colqwen3_5(folder: Path, **text: Any) -> Any:
-    """Save a Qwen3.5 with a projection beside it, with the names that are published."""
+    """Save a Qwen3.5 with a projection next to it, with the names that are published."""
     rust = kinds.qwen()
     rust.add_special_tokens(MARKS)
     rust.post_processor = None

@@ -108,7 +108,7 @@ def test_images_have_to_fit_and_the_text_after_them_is_cut(tmp_path: Path) -> No
     assert np.array_equal(cut[0], cut[1])
     with pytest.raises(ImageTokensError, match=r"have 44 tokens, of which \d+ fit"):
         embedder.embed_contents([[IMAGES[0], IMAGES[2]]])
-    with pytest.raises(ImageTokensError, match="a text beside images has the token <IMG_CONTEXT>"):
+    with pytest.raises(ImageTokensError, match="a text next to images has the token <IMG_CONTEXT>"):
         embedder.embed_contents([[IMAGES[1], "<IMG_CONTEXT>"]])
     with pytest.raises(ImageError, match=f"{4 * SIDE} x {SIDE} pixels, the limit is 10000"):
         embedder.embed_images(encoded(picture(200, 50)), max_pixels=10_000)

@@ -1,4 +1,4 @@
-"""Tests of Nomic Embed Vision beside a model of texts, against a reference by the paper."""
+"""Tests of Nomic Embed Vision next to a model of texts, against a reference by the paper."""
 
 import json
 import logging

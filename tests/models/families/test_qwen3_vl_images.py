@@ -133,7 +133,7 @@ def test_images_have_to_fit_and_the_text_after_them_is_cut(tmp_path: Path) -> No
     large = encoded(picture(400, 400))
     with pytest.raises(ImageTokensError, match=r"have 1\d\d tokens, of which"):
         embedder.embed_contents([[large]])
-    with pytest.raises(ImageTokensError, match="a text beside images has the token"):
+    with pytest.raises(ImageTokensError, match="a text next to images has the token"):
         embedder.embed_contents([[SMALL, "<|image_pad|>"]])
 
 

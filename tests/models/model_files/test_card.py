@@ -27,7 +27,7 @@ from tests.models.sparse_encoder import write_inference_free, write_masked_lm
 
 TEXTS = ["any license to the work " * 4 + "that is such", "By THIS Copyright", "you"]
 PAIRS = [(TEXTS[0], TEXTS[1]), (TEXTS[1], TEXTS[2])]
-OPTIONAL: dict[str, Any] = {  # files that sentence-transformers reads beside modules.json only
+OPTIONAL: dict[str, Any] = {  # files that sentence-transformers reads besides modules.json only
     "sentence_bert_config.json": {"max_seq_length": 7, "do_lower_case": True},
     CARD: {
         "prompts": {"query": "the work of "},

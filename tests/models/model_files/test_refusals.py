@@ -25,7 +25,7 @@ from tests.models.tiny import reference, write_tokenizer
 
 def test_an_adapter_beside_the_weights_is_refused(tiny_bert: Write) -> None:
     folder = tiny_bert({"adapter_config.json": {"peft_type": "LORA", "r": 8}})
-    with pytest.raises(ModelError, match=r"adapter_config\.json: .*LORA.* beside a whole model"):
+    with pytest.raises(ModelError, match=r"adapter_config\.json: .*LORA.* next to a whole model"):
         ModelDescription.read(folder)
 
 

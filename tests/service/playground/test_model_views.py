@@ -220,7 +220,7 @@ SIDES = "rows", "columns"
 
 
 def framed(page: Page) -> list[list[int]]:
-    """The row and the column of each frame, by the names beside it."""
+    """The row and the column of each frame, by the names next to it."""
     centers = """elements => elements.map(it => it.getBoundingClientRect())
         .map(box => [box.top + box.height / 2, box.left + box.width / 2])"""
     frames = page.locator(".frame").evaluate_all(centers)

@@ -1,4 +1,4 @@
-"""POST /embed against a running server, also with errors of inputs beside the vectors of others."""
+"""POST /embed against a running server, also with errors of some inputs and vectors of others."""
 
 import base64
 import concurrent.futures

@@ -104,7 +104,7 @@ def test_pairs_are_scored_in_their_order(
     np.testing.assert_allclose([item["score"] for item in data], cosines, atol=1e-6)
     both = {"queries": ["you", QUERY], "documents": ["you", DOCUMENTS[0]]}
     pairs = dense.post(path, both).json()["data"]
-    assert pairs[1]["score"] == data[0]["score"], "beside any other pair"
+    assert pairs[1]["score"] == data[0]["score"], "next to any other pair"
 
 
 def test_a_text_is_read_once_and_counted_once(dense: HttpServer) -> None:

@@ -86,7 +86,7 @@ class Graph:
 
     @property
     def files(self) -> list[Path]:
-        """The file, and those beside it that have its weights."""
+        """The file, and those next to it that have its weights."""
         return sorted({self.path, *(each.file for each in self.initializers.values())})
 
 
@@ -129,7 +129,7 @@ def _external(path: Path, message: "_Message") -> tuple[Path, Span]:
     entries = {entry.text(1): entry.text(2) for entry in message.messages(13)}
     name = entries.get("location", "")
     if not name or Path(name).name != name:
-        raise ValueError(f"its weights are in {name!r}, which is not a file beside it")
+        raise ValueError(f"its weights are in {name!r}, which is not a file next to it")
     file = path.with_name(name)
     begin = int(entries.get("offset", 0))
     length = int(entries["length"]) if "length" in entries else file.stat().st_size - begin

@@ -1,1 +1,1 @@
-"""Loading of a model folder's tokenizer from tokenizer.json and the JSON files beside it."""
+"""Loading of a model folder's tokenizer from tokenizer.json and the JSON files next to it."""

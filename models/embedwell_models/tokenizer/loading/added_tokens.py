@@ -1,4 +1,4 @@
-"""Special and added tokens in the JSON files beside tokenizer.json."""
+"""Special and added tokens in the JSON files next to tokenizer.json."""
 
 import os
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class AddedTokens:
             if rust.token_to_id(token.content) != id:
                 raise ModelError(
                     f"the added token {token.content!r} has id {rust.token_to_id(token.content)} "
-                    f"in the vocabulary and {id} beside it"
+                    f"in the vocabulary and {id} next to it"
                 )
 
 

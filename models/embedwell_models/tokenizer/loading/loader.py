@@ -62,7 +62,7 @@ def load(
     *,
     compose: bool = False,
 ) -> LoadedTokenizer:
-    """Load tokenizer.json with the options in the files beside it.
+    """Load tokenizer.json with the options in the files next to it.
 
     file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
     special_tokens: whether special tokens are added around a text. compose: compose letters and

@@ -22,7 +22,7 @@ _WITH_SEGMENTS = (
     *("electra", "ernie", "layoutlm", "lxmert", "mobilebert", "nomicbert", "squeezebert"),
 )
 Override = Callable[[Tokenizer, AddedTokens], None]
-"""Function that overrides options of a tokenizer by the files beside tokenizer.json."""
+"""Function that overrides options of a tokenizer by the files next to tokenizer.json."""
 
 
 def read_name(folder: Path) -> str:

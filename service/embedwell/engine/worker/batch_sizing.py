@@ -33,7 +33,7 @@ class BatchSizing:
     max_concurrent_batches: number of batches that run at once, each on its own thread.
     prefetch_depth: batches that can wait on the device for the running one; 0 on a CPU.
     rate: recently measured tokens per second of the whole engine. Batches are smaller on a slow
-        CPU, so that a query beside many long texts waits no longer than on a fast one.
+        CPU, so that a query next to many long texts waits no longer than on a fast one.
     """
 
     max_batch_tokens: int

@@ -23,7 +23,7 @@ class Loop:
     """Runs a batch as soon as there is work; the next one forms meanwhile.
 
     The leader, the thread that calls `run`, waits for messages and computes small batches with all
-    of the model's threads. When more texts wait, followers compute single-threaded batches beside
+    of the model's threads. When more texts wait, followers compute single-threaded batches next to
     it: no thread waits for another, and a result is sent as soon as its batch is done.
 
     While the leader computes a long text, the spare thread receives messages, wakes followers, and

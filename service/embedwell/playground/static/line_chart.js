@@ -21,7 +21,7 @@ function ticksBetween(low, high) {
 
 /**
  * Lines {name, values} over one axis, as SVG with a legend; values can be null. help: how to read it.
- * mark: a position on the axis to emphasise. labelled: whether the names are also beside the lines' ends.
+ * mark: a position on the axis to emphasise. labelled: whether the names are also next to the lines' ends.
  * The pointer, or the arrow keys when the chart has the focus, select a position, whose values are shown below.
  */
 export function LineChart({ lines, title, help, xName, xLabel = (i) => i, low, high, mark, labelled }) {

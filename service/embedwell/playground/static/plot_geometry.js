@@ -59,7 +59,7 @@ export function within(places, outline) {
 }
 
 /**
- * Labels [text, x, y] beside their points, where they cover no point and no earlier label.
+ * Labels [text, x, y] next to their points, where they cover no point and no earlier label.
  * order: indices of texts, the most important first. measure: returns the width of a text.
  */
 export function placeLabels(places, texts, order, width, height, measure) {

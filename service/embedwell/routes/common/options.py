@@ -128,10 +128,10 @@ OPTION_FIELDS = frozenset(ReadingBody.model_fields)
 
 
 def refuse_beside_parameters(body: Body, names: Collection[str]) -> None:
-    """Raise BadRequest if a body with `parameters` has one of these fields beside it."""
+    """Raise BadRequest if a body with `parameters` has one of these fields next to it."""
     if repeated := sorted(body.model_fields_set.intersection(names)):
         raise BadRequest(
-            f"give {repeated[0]} either in parameters or beside it, not in both", param=repeated[0]
+            f"give {repeated[0]} either in parameters or next to it, not in both", param=repeated[0]
         )
 
 

@@ -118,9 +118,9 @@ def test_numbers_in_a_file_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"location": "../secret"}, "'../secret', which is not a file beside it"),
-        ({"location": "/etc/passwd"}, "'/etc/passwd', which is not a file beside it"),
-        ({"offset": 0}, "'', which is not a file beside it"),
+        ({"location": "../secret"}, "'../secret', which is not a file next to it"),
+        ({"location": "/etc/passwd"}, "'/etc/passwd', which is not a file next to it"),
+        ({"offset": 0}, "'', which is not a file next to it"),
         ({"location": "data", "offset": 8, "length": 24}, r"data cannot be read as ONNX: a.weight"),
         ({"location": "data", "length": 20}, r"data cannot be read as ONNX: a.weight is not whole"),
         ({"location": "data", "offset": -4, "length": 24}, "a.weight is not whole"),

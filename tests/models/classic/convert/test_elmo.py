@@ -1,4 +1,4 @@
-"""ELMo beside a computation from TensorFlow's variables, in double precision."""
+"""ELMo compared with a computation from TensorFlow's variables, in double precision."""
 
 import json
 import re

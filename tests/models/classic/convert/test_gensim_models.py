@@ -1,4 +1,4 @@
-"""Doc2Vec beside gensim."""
+"""Doc2Vec compared with gensim."""
 
 import pickle
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""LASER 2 and 3 beside torch's own LSTM and attention, and SentencePiece's own pieces."""
+"""LASER 2 and 3 compared with torch's own LSTM and attention, and SentencePiece's own pieces."""
 
 import math
 import random
@@ -191,7 +191,7 @@ def test_another_file_is_refused_by_name(tmp_path: Path, content: Any, message: 
 def test_a_checkpoint_without_its_pieces_is_refused(tmp_path: Path) -> None:
     write_laser2(tmp_path / "laser2.pt")
     (tmp_path / "laser2.spm").rename(tmp_path / "other.spm")
-    with pytest.raises(ModelError, match=r"neither laser2\.spm nor laser2\.spm is beside it"):
+    with pytest.raises(ModelError, match=r"neither laser2\.spm nor laser2\.spm is next to it"):
         convert_laser(tmp_path / "laser2.pt", tmp_path / "model")
     (tmp_path / "laser2.spm").write_bytes(b"\0\1\2")
     with pytest.raises(ModelError, match=r"laser2\.spm is not a SentencePiece file"):

@@ -1,4 +1,4 @@
-"""Converted models beside sentence-transformers, which reads the original ones."""
+"""Converted models compared with sentence-transformers, which reads the original ones."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Converted word vectors beside gensim, fastText's own library and sentence-transformers."""
+"""Converted word vectors compared with gensim, fastText's own library and sentence-transformers."""
 
 import gzip
 from collections.abc import Callable

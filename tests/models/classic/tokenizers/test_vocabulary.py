@@ -1,4 +1,4 @@
-"""Words and their rows, buckets of n-grams beside fastText's library, and damaged files."""
+"""Words and their rows, buckets of n-grams compared with fastText's library, and damaged files."""
 
 from pathlib import Path
 

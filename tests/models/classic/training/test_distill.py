@@ -1,4 +1,4 @@
-"""Distilled tables beside those of the library."""
+"""Distilled tables compared with those of the library."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""GloVe's counts by hand, and its steps beside torch's AdaGrad on the paper's formula."""
+"""GloVe's counts by hand, and its steps compared with torch's AdaGrad on the paper's formula."""
 
 import numpy as np
 import torch

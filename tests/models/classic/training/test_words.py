@@ -1,4 +1,4 @@
-"""Trained word vectors beside gensim, and neighbours of words that are used alike."""
+"""Trained word vectors compared with gensim, and neighbours of words that are used alike."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nearest rows and analogies beside gensim, and beside all scores in double precision."""
+"""Nearest rows and analogies compared with gensim and all scores in double precision."""
 
 from typing import Any
 

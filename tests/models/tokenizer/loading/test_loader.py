@@ -188,7 +188,7 @@ def test_tokens_of_the_files_beside_tokenizer_json_are_added(
 
 def test_an_added_token_with_contradictory_ids_is_refused(tmp_path: Path) -> None:
     files = options(added_tokens_decoder=listed(QUERY, start=777))
-    with pytest.raises(ModelError, match=r"'\[Q\]' has id 300 in the vocabulary and 777 beside it"):
+    with pytest.raises(ModelError, match=r"'\[Q\]' has id 300 .* and 777 next to it"):
         Tokenizer(write(tmp_path, "wordpiece", **files), 64)
 
 
