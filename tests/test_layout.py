@@ -55,8 +55,7 @@ BEFORE_ROUTES = [
 API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["paths"]
 
 # The core serves. Wings have other commands, routes and old models, which the core loads by name.
-# packages in the core's folders, and wings, which are import packages of their own.
-# Each package imports only from those before it, and from itself.
+# In the core, too, each package imports only from those before it, and from itself.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "

@@ -201,7 +201,7 @@ class Embedder(TokenIdEmbedder):
             does = "embeds texts" if self.classifier is None else "ranks lists"
             raise ValueError(
                 f"the model {does} and cannot score pairs; use {self._right_call()}, or load "
-                "another reranker"
+                "a reranker of pairs"
             )
         single = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
         checked = check_pairs([pairs] if single else pairs)

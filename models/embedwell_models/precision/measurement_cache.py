@@ -107,7 +107,7 @@ class LoadCache(MeasurementCache):
     """Measurements of a load, which depend on the model, the options and the machine."""
 
     def __init__(self, folder: Path, model: Path, options: ModelOptions) -> None:
-        """folder: of the kept files. model: folder of the model."""
+        """folder: folder of the cache. model: folder of the model."""
         super().__init__(folder, _load_conditions(model, options))
 
     def read(self) -> LoadMeasurements | None:

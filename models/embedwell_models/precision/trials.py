@@ -57,6 +57,11 @@ class Trial:
     median_cosine: float
     speedup: float | None = None
 
+    @property
+    def is_accurate(self) -> bool:
+        """Whether `auto` accepts it on a CPU."""
+        return self.cosine >= MIN_COSINE and self.median_cosine >= MIN_MEDIAN_COSINE  # not NaN
+
 
 _FLOAT32 = Trial("float32", 1.0, 1.0, 1.0)
 
@@ -138,12 +143,12 @@ class _Comparison:
         # Drop every reference to the slower encoder, which may take gigabytes.
         encoder = self.factory.build(dtype)
         # This first use also warms the encoder up.
-        least, middle = _cosines(self.embed(encoder), expected)
-        accurate = least >= MIN_COSINE and middle >= MIN_MEDIAN_COSINE  # false for NaN
+        trial = Trial(dtype, *_cosines(self.embed(encoder), expected))
+        accurate = trial.is_accurate
         ratios = self._speedups(best.encoder, encoder, MAX_ROUNDS if accurate else 1)
         best_speedup = next(each.speedup for each in best.trials if each.dtype == best.dtype) or 1.0
         speedup = round(best_speedup * float(np.median(ratios)), 2)
-        trials = (*best.trials, Trial(dtype, least, middle, speedup))
+        trials = (*best.trials, replace(trial, speedup=speedup))
         if accurate and np.quantile(ratios, 0.25) > MIN_SPEEDUP:
             return PrecisionChoice(dtype, encoder, trials)
         return replace(best, trials=trials)

@@ -1,5 +1,6 @@
 """The `embedwell` command: its commands are imported when they are used."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -32,6 +33,16 @@ class LazyGroup(click.Group):
                 f"No such option {error.option_name!r}. Options follow a command: embedwell serve"
             )
             raise click.UsageError(f"{text} {error.option_name} …", ctx) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            similar = get_close_matches(args[0], doors.command_names(), n=1)
+            question = "".join(f" Did you mean {name!r}?" for name in similar)
+            raise click.UsageError(f"{error.message}{question}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What the middleware must know of a route before it calls it; each route says it of itself."""
+"""Traits of a route that the middleware needs before it calls the route, which declares them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from embedwell.http.error_responses import NATIVE, ErrorFormat
 
 @dataclass(frozen=True)
 class RouteTraits:
-    """What the middleware must know of a route.
+    """Traits of a route that the middleware needs before it calls the route.
 
     error_format: format of its errors. base_path: beginning of all paths of its API, below which
     unknown paths have the same format; "" for none.

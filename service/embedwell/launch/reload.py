@@ -35,7 +35,7 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class ServedState:
-    """What HTTP processes serve until the models file is read anew.
+    """Models that HTTP processes serve until the models file is read anew.
 
     engines: those of the models, in the same order.
     """

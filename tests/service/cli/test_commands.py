@@ -319,6 +319,7 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("server", "--port", "0"), "No such command 'server'. Did you mean 'serve'?"),
         (("embed", "-o", "vectors.txt"), ".npy or .jsonl"),
         (("inspect", "no-such-model"), "no model 'no-such-model'"),
         (("info", "--model", "no-such-model"), "no model 'no-such-model'"),

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
-from embedwell_models.precision.trials import MIN_COSINE
+from embedwell_models.precision.trials import MIN_COSINE, Trial
 from tests.conftest import precisions
 from tests.service.http.protocol.raw_http import connect
 from tests.service.responses import error
@@ -80,6 +80,9 @@ def test_auto_reports_its_trials_and_its_choice(measuring: Server) -> None:
         line = f"all-MiniLM-L6-v2 in {name}: cosine to float32 at least"
         cosines = (f"{trials[name][kind]:.5f}" for kind in ("cosine", "median_cosine"))
         assert "{} {} (median {})".format(line, *cosines) in measuring.log
+        [logged] = [row for row in measuring.log.splitlines() if line in row]
+        accurate = Trial(**trials[name]).is_accurate
+        assert logged.endswith("; auto takes 0.9995 (median 0.9997) or more") != accurate
 
 
 @pytest.mark.full

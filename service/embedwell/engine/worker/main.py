@@ -29,13 +29,15 @@ from embedwell_models.precision.measurement_cache import (
     MeasurementCache,
     machine_and_files,
 )
-from embedwell_models.precision.trials import Trial
+from embedwell_models.precision.trials import MIN_COSINE, MIN_MEDIAN_COSINE, Trial
 
 log = logging.getLogger("embedwell.engine")
 
 # Twice the usual time between a result and the client's next request. Not used with a single
 # processor, which the other processes need.
 _LINGER_SECONDS = 0.001
+
+_REFUSED = f"; auto takes {MIN_COSINE} (median {MIN_MEDIAN_COSINE}) or more"
 
 
 class StartupCache(MeasurementCache):
@@ -103,8 +105,9 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     for trial in embedder.trials[1:]:
         speed = f", {trial.speedup:.1f} times as fast" if trial.speedup else ""
         log.info(
-            "%s in %s: cosine to float32 at least %.5f (median %.5f)%s",
+            "%s in %s: cosine to float32 at least %.5f (median %.5f)%s%s",
             *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, speed),
+            "" if trial.dtype == embedder.dtype or trial.is_accurate else _REFUSED,
         )
     limit = choose_batch_limit(embedder, spec.options.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come

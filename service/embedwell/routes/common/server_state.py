@@ -1,4 +1,4 @@
-"""What the routes of a server share."""
+"""Objects that the routes of a server share."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from embedwell.telemetry.metrics import Metrics
 
 
 class ServerState(ModelRegistry):
-    """The served models, and what else the routes of a server share.
+    """The served models, and the other objects that the routes of a server share.
 
     started: start time of the server, in seconds since 1970.
     shutting_down: returns whether the server was told to stop.
