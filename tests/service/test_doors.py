@@ -92,6 +92,37 @@ def test_a_server_with_a_broken_package_ends_with_one_line(
     assert "Traceback" not in server.log
 
 
+UNPREPARED = """
+from contextlib import asynccontextmanager
+from fastapi import APIRouter
+
+@asynccontextmanager
+async def lifespan(app):
+    raise ConnectionError("the package's database does not answer")
+    yield
+
+def router(server):
+    return APIRouter(lifespan=lifespan)
+"""
+
+
+@pytest.mark.full
+def test_a_server_ends_if_a_package_cannot_be_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm_folder: Path
+) -> None:
+    entry = "[embedwell.routes]\nunprepared = acme_unprepared:router\n"
+    install(tmp_path, "acme_unprepared", UNPREPARED, entry)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = Server(tmp_path / "log")
+    server.launch()
+    try:
+        assert server.process.wait(60) == 1
+    finally:
+        server.process.kill()
+    assert "the package's database does not answer" in server.log
+    assert "started 5 times and was never ready" in server.log
+
+
 SERVER = """
 import asyncio, sys, httpx
 from pathlib import Path

@@ -50,6 +50,7 @@ def main() -> None:
 def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Server:
     async def beat() -> None:
         server.stop_at_signals()
+        await server.wait_listening()
         tell_supervisor("ready")
         while True:
             counters.row[CounterSlot.HEARTBEAT] += 1

@@ -27,18 +27,36 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 _SWITCH = 0.0005  # seconds
 
 
+class _Uvicorn(uvicorn.Server):
+    """uvicorn's server. listening: set once it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Prepare the application, and listen; without success if the application failed."""
+        await super().startup(sockets)
+        if self.started:
+            self.listening.set()
+
+
 class Server:
     """uvicorn's server, which continues to listen for a while after the request to stop."""
 
     def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
         """drain_delay: seconds."""
-        self._uvicorn, self._drain_delay = uvicorn.Server(config), drain_delay
+        self._uvicorn, self._drain_delay = _Uvicorn(config), drain_delay
         self.failed = self.stopping = False
 
     @property
     def started(self) -> bool:
         """Whether it has listened."""
         return self._uvicorn.started
+
+    async def wait_listening(self) -> None:
+        """Wait until it listens, which it never does if the application cannot be prepared."""
+        await self._uvicorn.listening.wait()
 
     def stop(self) -> None:
         """Stop after the delay; at the second call without it."""
