@@ -1,4 +1,4 @@
-"""Read the models file of a running server anew: its models, with the engines that they keep."""
+"""Reload the models file of a running server: its models, with the engines that they keep."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class ServedState:
-    """Models that HTTP processes serve until the models file is read anew.
+    """Models that HTTP processes serve until the models file is reloaded.
 
     engines: those of the models, in the same order.
     """
@@ -61,10 +61,10 @@ def next_state(
     Raises OSError.
     """
     before = [((each.model.settings, each.model.folder), each) for each in current.engines]
-    kept = [next((each for named, each in before if named == model), None) for model in models]
+    unchanged = [next((each for named, each in before if named == model), None) for model in models]
     engines, contexts = list[ModelEngine](), []
     with ExitStack() as added:  # closed if this fails
-        for index, (model, engine) in enumerate(zip(models, kept, strict=True)):
+        for index, (model, engine) in enumerate(zip(models, unchanged, strict=True)):
             if engine is None:
                 engine = _added_engine(model, source, create)  # noqa: PLW2901
                 added.callback(engine.resources.close)
@@ -87,7 +87,7 @@ def _added_engine(
 
 
 async def read_in_thread(read: Callable[[], PlacedModels]) -> PlacedModels:
-    """Read in a thread that ends with it, as a process with threads is not forked."""
+    """Read in a thread, which has ended on return: a process with threads is not forked."""
     future: Future[PlacedModels] = Future()
     future.set_running_or_notify_cancel()  # it goes on if the caller is cancelled
 

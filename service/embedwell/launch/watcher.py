@@ -54,7 +54,7 @@ class Watcher:
         """engine_fds: for each model, the engine's end of the socket pair for connections.
 
         preload: imports a module for the processes that are started later.
-        source: the models file, which SIGHUP reads anew.
+        source: the models file, which SIGHUP reloads.
         """
         self._settings, self._listeners, self._launch = context.settings, listeners, launch
         self._preload, self._source = cache(preload), source
@@ -113,12 +113,12 @@ class Watcher:
             await self._reload.wait()
             self._reload.clear()
             try:
-                await self._read_models_anew(self._source)
+                await self._reload_models(self._source)
             except Exception as error:
                 reason = " ".join(str(error).split())
-                log.error("the models file was not read anew, and nothing changes: %s", reason)
+                log.error("the models file was not reloaded, and nothing changes: %s", reason)
 
-    async def _read_models_anew(self, source: ModelSource) -> None:
+    async def _reload_models(self, source: ModelSource) -> None:
         """Serve the models of the file as it is now, without losing a request."""
         models, before = await read_in_thread(source.read), self._state
         state = next_state(before, models, source, self._engines.create)
@@ -130,7 +130,7 @@ class Watcher:
             await self._replace_worker(row, state)
         await self._engines.remove([each for each in before.engines if each not in state.engines])
         names = ", ".join(model.label for model in state.context.models)
-        log.info("the models file was read anew: %s", names)
+        log.info("the models file was reloaded: %s", names)
 
     async def _replace_worker(self, row: int, state: ServedState) -> None:
         """Let an HTTP process finish its requests, and start one that serves another state."""

@@ -1,4 +1,4 @@
-"""SIGHUP: the models file is read anew while clients send requests."""
+"""SIGHUP: the models file is reloaded while clients send requests."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from embedwell.launch.reload import PlacedModels, read_in_thread
 from tests.conftest import Folder
 from tests.service.server import Options, SeveralModels
 
-NOTHING_CHANGES = "the models file was not read anew, and nothing changes: "
+NOTHING_CHANGES = "the models file was not reloaded, and nothing changes: "
 
 
 class Detached(SeveralModels):
@@ -74,7 +74,7 @@ def test_models_are_added_and_removed_without_losing_a_request(
     )
     ended.set()
     client.join()
-    assert line.endswith("the models file was read anew: added, kept")
+    assert line.endswith("the models file was reloaded: added, kept")
     assert server.names == ["added", "kept"]
     assert len(statuses) > 1 and {*statuses} == {200}
     assert len(server.engines()) == 2 and len(server.engines() & engines) == 1
