@@ -104,7 +104,8 @@ def _create_routers(
     for create_router in doors.load_routes():
         router = create_router(server)
         routers.append(router)
-        routes.update(direct_routes(router))
+        for path, route in direct_routes(router).items():
+            routes.setdefault(path, route)  # of several, the first serves the path
     return routers
 
 

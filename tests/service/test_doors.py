@@ -163,6 +163,39 @@ def test_a_server_imports_batches_when_it_needs_them(
     subprocess.run([sys.executable, "-c", code, minilm_folder, tmp_path], check=True)
 
 
+SAME_PATH = """
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.router import RequestDep, api_router
+
+def router(server):
+    routes = api_router("compare")
+
+    @routes.post("/embed", include_in_schema=False)
+    async def embed(context: RequestDep, body: Body) -> list[float]:
+        raise AssertionError("the other package's route was called")
+
+    return routes
+"""
+
+
+def test_an_own_path_has_precedence_wherever_it_is_called_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm_folder: Path
+) -> None:
+    entry = "[embedwell.routes]\nsame = acme_same:router\n"
+    install(tmp_path, "acme_same", SAME_PATH, entry)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    program = f"""{SERVER}
+async def refused(app):
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        responses = [await client.post(path, json={{}}) for path in ("/embed", "/invocations")]
+        return [response.json()["param"] for response in responses]
+
+assert asyncio.run(refused(app(Settings()))) == ["inputs", "inputs"]
+"""
+    subprocess.run([sys.executable, "-c", program, minilm_folder], check=True)
+
+
 def test_an_own_command_has_precedence_and_imports_no_other(tmp_path: Path) -> None:
     install(
         tmp_path, "acme_broken", "import acme_missing", "[embedwell.commands]\npull = acme_broken:a"
