@@ -103,8 +103,13 @@ def by_model_type() -> Mapping[str, Family]:
 
 def named(name: str) -> Family:
     """Return the family with a name of EncoderConfig."""
-    module = index.NAMES.get(name)
-    families = families_of(module) if module else _installed(name)
+    if module := index.NAMES.get(name):
+        families = families_of(module)
+    else:
+        from embedwell_models.families import installed  # reads the packages of the environment
+
+        # A family with a name of its own has entry points for its model types alone.
+        families = installed.families_of(name) or installed.every_family()
     return next(family for family in families if name in family.names)
 
 
@@ -127,13 +132,9 @@ def _candidates(model_type: str) -> Iterator[Family]:
         for module in modules:
             yield from families_of(module)
     elif model_type and model_type not in index.NAMES:
-        yield from _installed(model_type)
+        from embedwell_models.families import installed  # reads the packages of the environment
 
-
-def _installed(model_type: str) -> Sequence[Family]:
-    from embedwell_models.families import installed  # reads the packages of the environment
-
-    return installed.families_of(model_type)
+        yield from installed.families_of(model_type)
 
 
 @cache

@@ -19,6 +19,11 @@ def model_types() -> list[str]:
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
+def every_family() -> list[Family]:
+    """Import the families of all packages; raises ModelError as `families_of` does."""
+    return [family for model_type in model_types() for family in families_of(model_type)]
+
+
 @cache
 def families_of(model_type: str) -> Sequence[Family]:
     """Import the families of the packages that name a model_type.

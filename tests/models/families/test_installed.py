@@ -65,6 +65,21 @@ def test_a_family_of_another_package_gives_its_vectors(
     np.testing.assert_array_equal(ours.embed(texts), expected)
 
 
+def test_a_family_of_another_package_may_have_a_name_and_several_model_types(
+    tiny_bert: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FAMILY.replace("model_types=", "name='named_bert', model_types=")
+    install(tmp_path, "first_bert", "named_families", source.format('first_bert", "second_bert'))
+    install(tmp_path, "second_bert", "named_families", source.format('first_bert", "second_bert'))
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tiny_bert()
+    expected = Embedder.load(folder, device="cpu").embed("the cat")
+    rename(folder, "second_bert")
+    ours = Embedder.load(folder, device="cpu")
+    assert ours.config.family == "named_bert"
+    np.testing.assert_array_equal(ours.embed("the cat"), expected)
+
+
 def test_an_error_lists_its_model_type_and_names_a_broken_package(
     tiny_bert: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
