@@ -26,7 +26,7 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
         )
     for index, (text, spans_of_text) in enumerate(zip(texts, spans, strict=True)):
         for start, stop in spans_of_text:
-            if not start < stop <= len(text):
+            if not 0 <= start < stop <= len(text):
                 raise InputError(
                     f"span [{start}, {stop}) is empty or outside the text, which has "
                     f"{len(text)} characters",

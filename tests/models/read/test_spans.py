@@ -53,9 +53,9 @@ def test_a_span_has_the_tokens_that_overlap_it_and_no_neighbours() -> None:
     assert pooled[:, 0].tolist() == [0, 1, 0.5, 1.5]
 
 
-def test_a_span_ends_with_its_text() -> None:
+def test_a_span_lies_within_its_text() -> None:
     check_spans([[(0, 3), (2, 3)]], ["abc"])
-    for span in ((2, 4), (2, 2)):
+    for span in ((2, 4), (2, 2), (-1, 2)):
         with pytest.raises(InputError, match="empty or outside the text"):
             check_spans([[span]], ["abc"])
 
