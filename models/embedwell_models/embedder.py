@@ -69,9 +69,7 @@ class Embedder(TokenIdEmbedder):
         """
         if isinstance(texts, str):
             return self.tokenize([texts], prompt=prompt, prompt_name=prompt_name)[0]
-        options = _options(prompt, prompt_name)
-        rows = TextReader(self.tokenizer, self.sentence).rows(check_texts(texts), options)
-        return [row.ids.tolist() for row in rows]
+        return self._reader.ids(check_texts(texts), _options(prompt, prompt_name))
 
     def embed(  # noqa: PLR0913 - all but one are keyword-only
         self,
@@ -107,7 +105,8 @@ class Embedder(TokenIdEmbedder):
         options = _options(prompt, prompt_name, on_overflow)
         if late_chunking:
             vectors = self._embed_chunks(checked, options)
-            return truncate_and_normalize(vectors, dimensions, self.sentence.normalize)
+            vectors = truncate_and_normalize(vectors, dimensions, self.sentence.normalize)
+            return vectors[0] if single else vectors
         rows, shown = self._reader.rows(checked, options), show_progress_bar
         if not options.windows:
             vectors = self._encode_all(rows, budget, dimensions, self.sentence.normalize, shown)

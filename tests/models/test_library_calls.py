@@ -41,6 +41,8 @@ def test_one_text_has_one_vector(dense: Embedder) -> None:
     [vector] = dense.embed(["the work"])
     assert dense.embed("the work").shape == (dense.dim,)
     np.testing.assert_array_equal(dense.embed("the work"), vector)
+    [chunk] = dense.embed(["the work"], late_chunking=True)
+    np.testing.assert_array_equal(dense.embed("the work", late_chunking=True), chunk)
     assert dense.tokenize("the work") == dense.tokenize(["the work"])[0]
 
 

@@ -71,22 +71,25 @@ class RowTokenizer:
 
         first_index: index of the first input in the request.
         """
-        texts, indices = _prompted(inputs, prompt)
-        count = self._sentence.prompt_token_count(prompt, self._tokenizer) if prompt else 0
-        side, limit = options.side or self._tokenizer.side, self.max_counted_tokens(options, count)
+        (texts, indices), side = _prompted(inputs, prompt), self._side(options)
         try:
+            has_prompt = bool(prompt and texts)
+            count = self._sentence.prompt_token_count(prompt, self._tokenizer) if has_prompt else 0
+            limit = self.max_counted_tokens(options, count)
             encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
             start = (yield from self._template_start(prompt)) if texts else ()
         except UnsplittableTextError as error:
             raise error.with_index(first_index + indices[error.index or 0]) from None
-        rows = []
+        rows, changes = [], bool(start or count or options.max_length is not None)
         for index, item in enumerate(inputs, first_index):
             if isinstance(item, str):
                 ids = next(encoded)
                 if ids.dropped and options.windows:
                     rows.append((yield from self._split_windows(index, item, prompt, count)))
-                    continue
-                rows.append(self._text_row(index, ids, options, side, start, count))
+                elif changes:
+                    rows.append(self._text_row(index, ids, options, side, start, count))
+                else:
+                    rows.append(self.checked_row(index, ids, options))
             elif isinstance(item, list):
                 ids = self._token_ids(index, item, side)
                 if ids.dropped and options.windows:
@@ -126,6 +129,15 @@ class RowTokenizer:
         tokenizer = copy(self)
         tokenizer._segment_offset = segment_offset
         return tokenizer
+
+    def read_ids(self, texts: Sequence[str], prompt: str) -> Steps[list[list[int]]]:
+        """Tokenize texts, which are cut to the maximum length; raises UnsplittableTextError."""
+        rows = yield from self._tokenizer.encode_in_steps([prompt + text for text in texts])
+        start = yield from self._template_start(prompt)
+        if start:
+            side = self._tokenizer.side
+            rows = [self._tokenizer.with_start(row, start, side) for row in rows]
+        return [row.ids for row in rows]
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int

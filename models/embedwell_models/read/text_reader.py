@@ -22,10 +22,10 @@ class TextReader:
         tokenizer: Tokenizer,
         sentence: VectorRecipe,
         *,
-        vocabulary_rows: int = sys.maxsize,
-        min_tokens: int = 0,
+        vocabulary_rows: int,
+        min_tokens: int,
     ) -> None:
-        """vocabulary_rows, min_tokens: see RowTokenizer; by default, all ids and texts are read."""
+        """vocabulary_rows, min_tokens: see RowTokenizer."""
         self._sentence, self._prompts = sentence, Prompts(sentence)
         self._tokenizer = RowTokenizer(
             tokenizer,
@@ -36,6 +36,10 @@ class TextReader:
             auto_truncate=True,
             raw_token_ids=True,
         )
+
+    def ids(self, texts: Sequence[str], options: InputOptions) -> list[list[int]]:
+        """Return the ids of each text, cut to max_length, also those that the model refuses."""
+        return run_to_completion(self._tokenizer.read_ids(texts, self._before_text(options)))
 
     def rows(self, texts: Sequence[str], options: InputOptions) -> list[InputRow]:
         """Return the row of each text; raises InputError."""

@@ -186,6 +186,13 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
     assert isinstance(good, InputRow) and isinstance(bad, BadRequest) and bad.index == 1
 
 
+def test_a_prompt_that_cannot_be_split_is_an_error_of_each_text(ends: RequestReader) -> None:
+    prompted, ids = InputOptions(prompt="x" * 300_000), [2, 9, 3]
+    good, *bad = asyncio.run(ends.read_partial(RequestContext("a"), [ids, "a", "b"], prompted))
+    assert isinstance(good, InputRow) and good.ids.tolist() == ids
+    assert [error.index for error in bad if isinstance(error, BadRequest)] == [1, 2]
+
+
 @pytest.fixture
 def left(tiny_bert: Folder) -> embedwell_models.model_description.ModelDescription:
     """A model that reads the ends of long texts."""
