@@ -57,7 +57,7 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-_INDICES = {"I64", "U64", "BOOL"}  # types of numbers that are no weights
+_INDICES = {"I64", "U64", "BOOL"}  # types of numbers that are not weights
 _TABLES = {STATIC: "static", WORDS: "word_vectors"}  # families of the kinds of modules
 
 

@@ -277,7 +277,7 @@ def _numbers(path: Path, name: str, tensor: StoredTensor, axes: int) -> Floats:
     values = tensor.to_float32()
     if values.ndim != axes or not np.isfinite(values).all():
         kind = "matrix" if axes == 2 else "vector"
-        raise ModelError(f"{path}: {name} is no {kind} of finite numbers")
+        raise ModelError(f"{path}: {name} is not a {kind} of finite numbers")
     return values
 
 

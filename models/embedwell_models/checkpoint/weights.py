@@ -289,7 +289,7 @@ def _kind(name: str) -> str:
 
 
 def _layer(config: EncoderConfig, name: str) -> LayerSpec:
-    # The first layer that has a tensor; an empty layer for a tensor that is of no layer.
+    # The first layer that has a tensor; an empty layer for a tensor outside all layers.
     number = re.match(r"layers\.(\d+)\.", name)
     layers = (each for each in config.layers if number and each.weights == int(number.group(1)))
     return next(layers, LayerSpec(weights=None))

@@ -127,7 +127,7 @@ def refuse_pointer(path: Path) -> None:
 
 
 def json_problem(path: Path) -> str:
-    """Describe a file that is no JSON because of what its first bytes are; "" if they are not."""
+    """Describe a file that is not JSON because of what its first bytes are; "" if they are not."""
     first = start(path, 3)
     marks = (text for mark, text in _MARKS.items() if first.startswith(mark))
     return problem(path) or next(marks, "")

@@ -42,7 +42,7 @@ class ClassificationLayers:
 
     divisor: divides the logits. softcap: the logits become softcap * tanh(logits / softcap), unless
     it is 0. of_tokens: layers that are applied to the state of each token,
-    before the pooling. pad_id: id that is no last token of a text; None if every id may be it.
+    before the pooling. pad_id: id that is not the last token of a text; None if every id may be it.
     """
 
     pooling: str

@@ -34,7 +34,7 @@ class MeasurementCache:
     """Small files for each combination of a model, its options, and the machine.
 
     They are measurements as JSON, and the magnitudes of inputs for int8, each after a line with its
-    checksum. A file that is damaged or cannot be read or written is no error, because the next load
+    checksum. A file that is damaged or cannot be read or written is ignored, because the next load
     can measure again.
     """
 

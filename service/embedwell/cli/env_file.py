@@ -40,7 +40,7 @@ def malformed_line(file: str = FILE) -> int | None:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Names in the environment and the .env file that have the prefix and are no setting."""
+    """Names in the environment and the .env file that have the prefix and are not settings."""
     return sorted(
         name
         for name in environment.keys() | dotenv_values(FILE).keys()
@@ -59,7 +59,7 @@ def settings_of_tei(environment: Mapping[str, str], settings: Settings) -> list[
 
 
 def advice(name: str) -> str:
-    """Say what to do about a variable that is no setting."""
+    """Say what to do about a variable that is not a setting."""
     setting = name.upper().removeprefix(PREFIX).lower()
     similar = get_close_matches(setting, Settings.model_fields, n=1)
     known = [f"did you mean {PREFIX}{each.upper()}?" for each in similar]

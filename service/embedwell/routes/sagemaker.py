@@ -63,7 +63,7 @@ def router(server: ServerState) -> APIRouter:
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    """Return the fields of a body; none of one that is no object, which the route will refuse."""
+    """Return the fields of a body; none unless it is an object, which the route refuses."""
     try:
         body = orjson.loads(content)
     except ValueError:

@@ -225,7 +225,7 @@ async def _read_form(request: Request, upload: Upload) -> FormData:
         raise ClientDisconnected("the client disconnected") from None
     except MultiPartException as error:
         raise _unreadable(error.__cause__ or error.message) from error
-    except ValueError as error:  # such as a name that is no text in the form's charset
+    except ValueError as error:  # such as a name that is not text in the form's charset
         raise _unreadable(error) from error
 
 

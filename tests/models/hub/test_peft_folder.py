@@ -136,7 +136,7 @@ def test_dora_without_all_its_vectors_is_refused_by_name(base: Path, tmp_path: P
         load(adapter, tmp_path / "cache")
     path = adapter / "adapter_model.safetensors"
     name = f"base_model.model.{left_out}.lora_magnitude_vector"
-    for shape, message in (((2,), r"the shapes of .* and \(2,\)"), ((2, 2), "is no vector")):
+    for shape, message in (((2,), r"the shapes of .* and \(2,\)"), ((2, 2), "is not a vector")):
         save_file({**load_file(path), name: torch.ones(shape)}, path)
         with pytest.raises(ModelError, match=message):
             load(adapter, tmp_path / "cache")

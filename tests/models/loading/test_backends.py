@@ -50,7 +50,7 @@ def test_the_kernels_alone_compute_a_model_that_they_know(tiny_bert: Folder) -> 
 def test_torch_computes_the_rest_and_the_reason_is_told(
     tiny_bert: Folder, device: Device, isa: str, reason: str
 ) -> None:
-    folder = tiny_bert()  # whose width is no multiple of 64
+    folder = tiny_bert()  # whose width is not a multiple of 64
     layout = families.read(folder)
     arrays = weights.load(folder, layout)
     assert why_torch(layout, arrays, device, library.features(isa)) == reason

@@ -7,7 +7,7 @@ import { cosine, ranking } from "./vector_math.js";
 
 const NEIGHBORS = 8, LISTED = 50; // texts
 const FONT = "12px system-ui, sans-serif", FADED = 0.15; // FADED: opacity of points that are not marked, if others are
-const DRAG = 4; // pixels from which a press is no click
+const DRAG = 4; // pixels from which a press is not a click
 
 export function Scatter({ table, view, color, theme, method }) {
   const canvas = useRef(), frame = useRef(), [hovered, setHovered] = useState(null), [selected, setSelected] = useState(null);

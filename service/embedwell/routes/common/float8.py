@@ -14,7 +14,7 @@ Codes = np.ndarray[Any, np.dtype[np.uint8]]
 class _Format(NamedTuple):
     """Layout of a number: a sign, an exponent and `mantissa` bits.
 
-    codes: the non-negative numbers, which are the codes from 0; those above are no numbers.
+    codes: the non-negative numbers, which are the codes from 0; those above are not numbers.
     """
 
     mantissa: int

@@ -1,4 +1,4 @@
-"""Pickles become safetensors, and what is no tensor is refused without being run."""
+"""Pickles become safetensors, and anything but tensors is refused without being run."""
 
 import json
 import os
