@@ -11,6 +11,7 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 
 Numbers = npt.NDArray[Any]
+_TYPES = {"uint8": 8, "uint16": 30}  # of numpy -> of a file; float32 is 0
 _BERT = {
     "embeddings.word_embeddings": "token_embd",
     "embeddings.token_type_embeddings": "token_types",
@@ -28,7 +29,7 @@ _BERT = {
 
 
 def write(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Numbers]) -> Path:
-    """Write a file with float32 matrices, and with bytes as blocks of Q8_0; return its path."""
+    """Write a file, with bytes as blocks of Q8_0 and uint16 as bfloat16; return its path."""
     header = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
     header += [_string(key) + _value(value) for key, value in metadata.items()]
     data = b""
@@ -38,7 +39,8 @@ def write(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Numbers
         shape = list(numbers.shape)
         shape[-1] = shape[-1] // 34 * 32 if is_quantized else shape[-1]
         axes = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
-        header.append(_string(name) + axes + struct.pack("<IQ", 8 * is_quantized, len(data)))
+        kind = _TYPES.get(str(numbers.dtype), 0)
+        header.append(_string(name) + axes + struct.pack("<IQ", kind, len(data)))
         data += numbers.tobytes()
     start = b"".join(header)
     path.write_bytes(start + b"\0" * (-len(start) % 32) + data)
@@ -52,6 +54,11 @@ def quantize(numbers: Numbers) -> Numbers:
     integers = np.rint(blocks / scales.astype(np.float32)).astype(np.int8)
     parts = [scales.view(np.uint8), integers.view(np.uint8)]
     return np.concatenate(parts, axis=1).reshape(len(numbers), -1)
+
+
+def bfloat16(numbers: Numbers) -> Numbers:
+    """Return the bits of float32 numbers as bfloat16, rounded to zero."""
+    return (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def write_bert(folder: Path, path: Path, quantized: bool = False) -> Path:

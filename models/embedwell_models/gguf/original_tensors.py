@@ -54,7 +54,7 @@ def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
         if gate := _gate_of(name, metadata, architecture):
             parts = (stored[gate], numbers) if architecture.gated_first else (numbers, stored[gate])
             original = _joined(*parts)
-        is_decoded = isinstance(numbers, BlockMatrix) and not isinstance(original, BlockMatrix)
+        is_decoded = isinstance(original, np.ndarray) and original.dtype == np.float32
         yield architecture.rename(name), "F32" if is_decoded else kind, original
 
 
@@ -98,13 +98,13 @@ def _gate_of(name: str, metadata: Metadata, architecture: Architecture) -> str |
 
 
 def _joined(first: Stored, second: Stored) -> Stored:
-    if (
-        isinstance(first, BlockMatrix)
-        and isinstance(second, BlockMatrix)
-        and first.kind == second.kind
-    ):
-        return BlockMatrix(np.concatenate([first.blocks, second.blocks]), first.kind)
-    return np.concatenate([decoded(first), decoded(second)])
+    match first, second:
+        case BlockMatrix(), BlockMatrix() if first.kind == second.kind:
+            return BlockMatrix(np.concatenate([first.blocks, second.blocks]), first.kind)
+        case np.ndarray(), np.ndarray() if first.dtype == second.dtype:
+            return np.concatenate([first, second])
+        case _:
+            return np.concatenate([decoded(first), decoded(second)])
 
 
 def _original(name: str, numbers: Stored, architecture: Architecture, metadata: Metadata) -> Stored:
@@ -178,4 +178,5 @@ def _columns(numbers: Stored, heads: _Heads) -> Stored:
     if isinstance(numbers, BlockMatrix) and heads.size % numbers.kind.numbers == 0:
         order = heads.order(heads.size // numbers.kind.numbers * numbers.kind.size)
         return BlockMatrix(np.ascontiguousarray(numbers.blocks[:, order]), numbers.kind)
-    return np.ascontiguousarray(decoded(numbers)[:, heads.order(heads.size)])
+    plain = numbers if isinstance(numbers, np.ndarray) else decoded(numbers)
+    return np.ascontiguousarray(plain[:, heads.order(heads.size)])

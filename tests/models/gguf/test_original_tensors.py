@@ -21,6 +21,7 @@ from transformers import (
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
+from embedwell_models.tables.table import to_float32
 from tests.models import gguf_files
 from tests.models.families import jina
 from tests.models.families.exact import assert_near, exactly
@@ -98,9 +99,16 @@ def of_delta_net(model: Any) -> Tensors:
     return tensors | {name.replace("blk.3.", "blk.4."): further[name] * 2 for name in further}
 
 
-def test_qwen35_has_the_states_of_transformers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("half", [False, True])
+def test_qwen35_has_the_states_of_transformers(tmp_path: Path, half: bool) -> None:
     model = random(Qwen3_5TextModel(Qwen3_5TextConfig(**DELTA_NET)))
-    embedder = load(tmp_path, "qwen35", OF_DELTA_NET, of_delta_net(model))
+    for weights in model.parameters() if half else ():
+        weights.data = weights.data.bfloat16().float()
+    tensors = of_delta_net(model)
+    for name in tensors if half else ():
+        if tensors[name].ndim == 2 and "conv" not in name:
+            tensors[name] = gguf_files.bfloat16(tensors[name])
+    embedder = load(tmp_path, "qwen35", OF_DELTA_NET, tensors)
     assert_near(embedder.encode([IDS])[0], exact_vector(model))
 
 
@@ -148,7 +156,7 @@ def of_jina(tensors: Tensors, code: bool, split: bool) -> Tensors:
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("code", [False, True])
-@pytest.mark.parametrize("change", [lambda part: part, gguf_files.quantize])
+@pytest.mark.parametrize("change", [lambda part: part, gguf_files.bfloat16, gguf_files.quantize])
 def test_jina_bert_has_the_states_of_its_publication(
     tmp_path: Path, code: bool, split: bool, change: Callable[[Any], Any]
 ) -> None:
@@ -164,6 +172,8 @@ def test_jina_bert_has_the_states_of_its_publication(
         changed = change(tensors[name].numpy())
         if changed.dtype == np.uint8:
             changed = BlockMatrix(changed, BLOCK_TYPES["Q8_0"]).to_float32()
+        elif changed.dtype == np.uint16:
+            changed = to_float32(changed)
         tensors[name] = torch.from_numpy(changed)
     keys = {**OF_BERT, "block_count": layers, "feed_forward_length": inner}
     embedder: Embedder = load(tmp_path, "jina-bert-v2", keys, written)
