@@ -1,6 +1,5 @@
 """Vectors, similarities and position encodings of a local model or a running server."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 import numpy as np
 from pydantic import ValidationError
+from tqdm import tqdm
 
 from embedwell.cli.options import load_embedder, model_folder, read
 from embedwell.errors import ServiceError
@@ -109,7 +109,7 @@ class RunningServer:
         else:
             options["prompt"] = self.prompt
         vectors = []
-        with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+        with _progress_bar(len(texts)) as bar:
             for start in range(0, len(texts), _CHUNK):
                 chunk = texts[start : start + _CHUNK]
                 vectors.append(self.client.embed(chunk, **options))
@@ -149,7 +149,7 @@ class LocalModel:
         model = BulkModel(self._embedder, self.model, prompt)
         try:
             check_dense(self._embedder)
-            with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+            with _progress_bar(len(texts)) as bar:
                 encoded = embed_window(model, texts, bar.update)
                 bar.update(len(texts) - encoded.computed)  # those that equal others
         except BulkError as error:
@@ -190,3 +190,8 @@ class LocalModel:
         # The position part of this input is the start of the table. Padding has no position.
         ids = np.full(count, int(padding_id == 0), dtype=np.int32)
         return {"vectors": self._embedder.hidden([ids], "position")[0]}
+
+
+def _progress_bar(texts: int) -> "tqdm[Any]":
+    # On a terminal only, as `disable` says.
+    return tqdm(total=texts, desc="embedding", unit=" texts", disable=None)

@@ -45,6 +45,7 @@ def run(*arguments: str | Path, status: int = 0) -> str:
 def run_json(*arguments: str | Path) -> dict[str, Any]:
     result = CliRunner().invoke(main, ["evaluate", *map(str, arguments), "--json"])
     assert result.exit_code == 0, result.output
+    assert result.stderr == "", "progress is for terminals"
     report: dict[str, Any] = json.loads(result.stdout)
     return report
 
