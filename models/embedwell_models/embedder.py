@@ -302,7 +302,7 @@ class Embedder(TokenIdEmbedder):
         parts = [self._parts(content, index, max_pixels) for index, content in enumerate(contents)]
         vectors = np.empty((len(contents), self.dim), dtype=np.float32)
         for index, content in enumerate(parts):
-            vectors[index] = self._embed_content(content, options)
+            vectors[index] = self._embed_content(content, options, index)
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _parts(
@@ -324,12 +324,14 @@ class Embedder(TokenIdEmbedder):
                 parts.append(part)
         return parts
 
-    def _embed_content(self, parts: Sequence[str | Pixels], options: InputOptions) -> Floats:
+    def _embed_content(
+        self, parts: Sequence[str | Pixels], options: InputOptions, index: int
+    ) -> Floats:
         assert self.patches is not None
         images = [part for part in parts if not isinstance(part, str)]
         if images and not self.patches.takes_prompt:
             options = InputOptions(prompt="")
-        (row,) = self._reader.rows([self.patches.text(parts)], options)
+        (row,) = self._reader.rows([self.patches.text(parts)], options, index)
         vector: Floats = self.encode_with_images(row.ids, images)[0]
         return vector
 

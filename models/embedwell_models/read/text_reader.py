@@ -41,10 +41,12 @@ class TextReader:
         """Return the ids of each text, cut to max_length, also those that the model refuses."""
         return run_to_completion(self._tokenizer.read_ids(texts, self._before_text(options)))
 
-    def rows(self, texts: Sequence[str], options: InputOptions) -> list[InputRow]:
-        """Return the row of each text; raises InputError."""
+    def rows(
+        self, texts: Sequence[str], options: InputOptions, first_index: int = 0
+    ) -> list[InputRow]:
+        """Return the row of each text; raises InputError. first_index: of the first, in errors."""
         before = self._before_text(options)
-        return run_to_completion(self._tokenizer.read(texts, before, options, 0))
+        return run_to_completion(self._tokenizer.read(texts, before, options, first_index))
 
     def rows_with_tokens(
         self, texts: Sequence[str], options: InputOptions

@@ -14,7 +14,12 @@ from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
-from embedwell_models.errors import ImageError, ImageTokensError, ModelError
+from embedwell_models.errors import (
+    ImageError,
+    ImageTokensError,
+    ModelError,
+    UnsplittableTextError,
+)
 from embedwell_models.loading.backends import expect_torch
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
@@ -142,6 +147,9 @@ def test_wrong_parts_are_refused(tmp_path: Path) -> None:
     embedder = load(tmp_path)
     with pytest.raises(ImageError, match="none of the formats"):
         embedder.embed_contents([[b"no image"]])
+    with pytest.raises(UnsplittableTextError, match="input 1: more than") as unsplittable:
+        embedder.embed_contents([["a"], ["x" * 300_000]])
+    assert unsplittable.value.index == 1
     with pytest.raises(ImageError, match="the limit is 100"):
         embedder.embed_contents([[WIDE]], max_pixels=100)
     wrong: list[Any] = [["a"], [[]], [[1]]]
