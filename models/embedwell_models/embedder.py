@@ -170,7 +170,7 @@ class Embedder(TokenIdEmbedder):
         options = InputOptions(
             prompt=self.sentence.prompts.get(role, ""), max_length=tokens.max_length(role)
         )
-        cut = self._reader.rows(texts, options)
+        cut = TextReader(self.tokenizer, self.sentence).rows(texts, options)
         rows = [tokens.expand(row.ids.tolist(), role) for row in cut]
         vectors: dict[int, Floats] = {}
         for batch in batches_of_similar_length([*map(len, rows)], budget):
