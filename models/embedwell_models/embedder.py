@@ -170,7 +170,10 @@ class Embedder(TokenIdEmbedder):
         options = InputOptions(
             prompt=self.sentence.prompts.get(role, ""), max_length=tokens.max_length(role)
         )
-        cut = TextReader(self.tokenizer, self.sentence).rows(texts, options)
+        # An empty text has tokens after `expand`.
+        limits = {"vocabulary_rows": self.config.vocab_size, "min_tokens": 0}
+        reader = TextReader(self.tokenizer, self.sentence, **limits)
+        cut = reader.rows(texts, options)
         rows = [tokens.expand(row.ids.tolist(), role) for row in cut]
         vectors: dict[int, Floats] = {}
         for batch in batches_of_similar_length([*map(len, rows)], budget):
