@@ -18,7 +18,12 @@ from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.signals import install_signal_handlers
-from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, STOP_LINE, tell_supervisor
+from embedwell.launch.supervised import (
+    EXIT_PERMANENT_FAILURE,
+    REPLACE_LINE,
+    STOP_LINE,
+    tell_supervisor,
+)
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -62,7 +67,10 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
         loop.add_reader(sys.stdin.fileno(), closed.set)
         await closed.wait()
         loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
-        if sys.stdin.buffer.readline() == STOP_LINE:
+        line = sys.stdin.buffer.readline()
+        if line == REPLACE_LINE:  # clients notice nothing, so they need no time for it
+            server.stop(at_once=True)
+        elif line == STOP_LINE:
             server.stop()
         else:
             log.critical("the first process of the server has ended; this process ends, too")

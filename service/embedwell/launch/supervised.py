@@ -11,7 +11,9 @@ import orjson
 # failed start, no other program uses it.
 EXIT_PERMANENT_FAILURE = os.EX_CONFIG
 STOP_LINE = b"stop\n"
-"""The last line of a process's input, unless the supervisor dies."""
+"""The last line of a process's input, unless the supervisor dies or replaces the process."""
+REPLACE_LINE = b"replace\n"
+"""The last line of a process's input if a successor starts as soon as the process has ended."""
 
 
 HTTP_PROCESS, ENGINE = "embedwell-http", "embedwell-model"

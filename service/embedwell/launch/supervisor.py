@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from embedwell.launch.processes import Process, ProcessInput, Spawn
-from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, STOP_LINE
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, REPLACE_LINE, STOP_LINE
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class Supervisor:
 
     The process reports "ready" once it has started, and "failed" with a reason before it ends for a
     known one. After a start that was ready, the next one follows at once. The process stops when
-    its input ends, which ends with STOP_LINE unless this process dies.
+    its input ends, which ends with STOP_LINE or REPLACE_LINE unless this process dies.
     """
 
     def __init__(
@@ -163,6 +163,7 @@ class Supervisor:
         self.spawned = asyncio.Event()  # set when the first process was started, or could not be
         self.ready = False  # whether the current process is ready
         self._stopping = self._was_ready = False
+        self._last_line = STOP_LINE  # of the input
         self._kill_level = logging.ERROR  # of the line which says that a process is killed
         self._reported_reason: str | None = None  # of the end of the current process
         self.failure: str | None = None
@@ -205,6 +206,11 @@ class Supervisor:
             self._kill_level = logging.ERROR if timeout is None else logging.DEBUG
             self._watchdog.note_stop_requested(timeout)
             self._close_input()
+
+    def stop_for_successor(self) -> None:
+        """Like `stop`, for a process whose successor starts as soon as it has ended."""
+        self._last_line = REPLACE_LINE
+        self.stop()
 
     def kill(self) -> None:
         """Kill the process and its children."""
@@ -265,7 +271,7 @@ class Supervisor:
         return process.returncode, f"{self._child.name} {ending}"
 
     def _close_input(self) -> None:
-        if stdin := self._write(STOP_LINE):
+        if stdin := self._write(self._last_line):
             stdin.close()
 
     def _write(self, line: bytes) -> ProcessInput | None:

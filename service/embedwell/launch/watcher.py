@@ -135,7 +135,7 @@ class Watcher:
     async def _replace_worker(self, row: int, state: ServedState) -> None:
         """Let an HTTP process finish its requests, and start one that serves another state."""
         worker, self._workers[row] = self._workers[row], self._supervise_worker(row, state)
-        worker.stop()
+        worker.stop_for_successor()
         while not self._workers[row].ready:
             await asyncio.sleep(_READY_TICK)
 

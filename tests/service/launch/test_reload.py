@@ -52,8 +52,13 @@ def source(tiny_bert: Folder) -> str:
 @pytest.fixture(scope="module")
 def server(source: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Detached]:
     models = {"kept": {"source": source}, "removed": {"source": source, "pooling": "cls"}}
-    with Detached(tmp_path_factory.mktemp("reload"), models, workers=2) as server:
+    folder = tmp_path_factory.mktemp("reload")
+    # A load balancer must not notice the reload, so it does not wait for this.
+    with Detached(folder, models, workers=2, drain_delay=10_000) as server:
         yield server
+        server.process.send_signal(signal.SIGINT)
+        server.wait_until(lambda: "stops after SIGINT" in server.log)
+        server.process.send_signal(signal.SIGINT)  # ends at once
 
 
 def test_models_are_added_and_removed_without_losing_a_request(

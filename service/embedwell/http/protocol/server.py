@@ -58,9 +58,9 @@ class Server:
         """Wait until it listens, which it never does if the application cannot be prepared."""
         await self._uvicorn.listening.wait()
 
-    def stop(self) -> None:
-        """Stop after the delay; at the second call without it."""
-        if self.stopping or not self._drain_delay:
+    def stop(self, at_once: bool = False) -> None:
+        """Stop after the delay; at the second call or `at_once` without it."""
+        if at_once or self.stopping or not self._drain_delay:
             self._exit()
         else:
             asyncio.get_running_loop().call_later(self._drain_delay, self._exit)
