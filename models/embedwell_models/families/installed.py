@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from embedwell_models.errors import ModelError
+from embedwell_models.families import index
 from embedwell_models.families.family import Family
 
 GROUP = "embedwell.families"
@@ -28,16 +29,19 @@ def every_family() -> list[Family]:
 def families_of(model_type: str) -> Sequence[Family]:
     """Import the families of the packages that name a model_type.
 
-    Raises ModelError for a package that cannot be imported.
+    Raises ModelError for a package that cannot be imported, and for the name of another family.
     """
     found: list[Family] = []
     for entry in entry_points(group=GROUP, name=model_type):
+        package = entry.dist.name if entry.dist else "an unknown package"
+        place = f"{GROUP} {entry.name!r} of {package} ({entry.value})"
         try:
-            found += entry.load().FAMILIES
+            families: Sequence[Family] = entry.load().FAMILIES
         except Exception as error:
-            package = entry.dist.name if entry.dist else "an unknown package"
             raise ModelError(
-                f"{GROUP} {entry.name!r} of {package} ({entry.value}) cannot be imported: "
-                f"{error!r}; repair or uninstall {package}"
+                f"{place} cannot be imported: {error!r}; repair or uninstall {package}"
             ) from error
+        if taken := [family.name for family in families if family.name in index.NAMES]:
+            raise ModelError(f"{place} has the name of another family, {taken[0]!r}: change it")
+        found += families
     return found

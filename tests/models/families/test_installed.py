@@ -98,6 +98,18 @@ def test_an_error_lists_its_model_type_and_names_a_broken_package(
         families.read(folder)
 
 
+def test_a_family_of_another_package_has_no_name_of_this_one(
+    tiny_bert: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FAMILY.replace("model_types=", "name='qwen3_vl', model_types=")
+    install(tmp_path, "taken_bert", "taken_families", source.format("taken_bert"))
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tiny_bert()
+    rename(folder, "taken_bert")
+    with pytest.raises(ModelError, match=r"taken_families\) has the name .*, 'qwen3_vl': change"):
+        families.read(folder)
+
+
 def test_a_family_of_this_package_reads_no_entry_points(tiny_bert: Folder) -> None:
     program = (
         "import sys; from embedwell_models import Embedder\n"
