@@ -159,7 +159,7 @@ def any_embedder(request: pytest.FixtureRequest, minilm_folder: Path) -> Embedde
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """Function that writes a small BERT of random weights, with further JSON files.
 
-    Beside a card or options of the encoder there is also modules.json, with the pooling mean.
+    Next to a card or options of the encoder there is also modules.json, with the pooling mean.
     Skips the test where transformers is not installed.
     """
     if find_spec("transformers") is None:

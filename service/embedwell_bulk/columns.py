@@ -156,7 +156,7 @@ def read_inputs(
 ) -> list[str] | list[ImageAndText]:
     """Return the texts of n rows, or their images with or without texts.
 
-    A path is relative to the folder of the file that has it. Beside texts, an empty path is no
+    A path is relative to the folder of the file that has it. Next to texts, an empty path is no
     image. files: addresses of the rows' files (n,).
     """
     text = columns.text
