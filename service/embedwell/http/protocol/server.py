@@ -25,20 +25,7 @@ log = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _SWITCH = 0.0005  # seconds
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn's server. listening: set once it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Prepare the application, and listen; without success if the application failed."""
-        await super().startup(sockets)
-        if self.started:
-            self.listening.set()
+_POLL_SECONDS = 0.005
 
 
 class Server:
@@ -46,7 +33,7 @@ class Server:
 
     def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
         """drain_delay: seconds."""
-        self._uvicorn, self._drain_delay = _Uvicorn(config), drain_delay
+        self._uvicorn, self._drain_delay = uvicorn.Server(config), drain_delay
         self.failed = self.stopping = False
 
     @property
@@ -56,7 +43,8 @@ class Server:
 
     async def wait_listening(self) -> None:
         """Wait until it listens, which it never does if the application cannot be prepared."""
-        await self._uvicorn.listening.wait()
+        while not self._uvicorn.started:
+            await asyncio.sleep(_POLL_SECONDS)
 
     def stop(self, at_once: bool = False) -> None:
         """Stop after the delay; at the second call or `at_once` without it."""
