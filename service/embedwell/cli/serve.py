@@ -13,7 +13,7 @@ import click
 from embedwell.cli.env_file import advice, settings_of_tei, unknown_settings
 from embedwell.cli.options import model_folder, options, read_models, require_tracing
 from embedwell.launch.logging import announce, configure_logging
-from embedwell.launch.signals import install_signal_handlers
+from embedwell.launch.signals import install_signal_handlers, note_hangups
 from embedwell.settings.model_settings import expand_adapters, model_settings
 from embedwell.settings.settings import GROUPS, Settings
 from embedwell_models.errors import ModelError
@@ -98,6 +98,10 @@ def serve(**flags: Any) -> None:
         require_tracing()
     install_signal_handlers(0)  # a server that is told to stop has not failed
     from embedwell.cli.known_models import prompts_hint
+    from embedwell.launch.reload import has_terminal
+
+    if settings.models_file and not has_terminal():
+        note_hangups()  # the server reloads the file as soon as it runs
     from embedwell.launch.bootstrap import run
 
     for name in unknown_settings(os.environ):

@@ -37,6 +37,20 @@ def was_signalled() -> bool:
     return signal.getsignal(signal.SIGTERM) is _end
 
 
+def note_hangups() -> None:
+    """Note SIGHUP instead of ending at it, unless it is ignored, as under nohup."""
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, _: _hangups.append(number))
+
+
+def hangup_was_noted() -> bool:
+    """Whether there was a SIGHUP after `note_hangups`."""
+    return bool(_hangups)
+
+
+_hangups: list[int] = []
+
+
 def _handle_signals(handler: Callable[[int, Any], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handler)

@@ -19,7 +19,7 @@ from embedwell.launch.reload import (
     next_state,
     read_in_thread,
 )
-from embedwell.launch.signals import was_signalled
+from embedwell.launch.signals import hangup_was_noted, was_signalled
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)
@@ -158,6 +158,8 @@ class Watcher:
             signal.signal(
                 number, lambda number, _: loop.call_soon_threadsafe(self._on_signal, number)
             )
+        if hangup_was_noted():
+            self._reload.set()
 
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGHUP and not self._hangup_ends:

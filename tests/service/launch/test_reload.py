@@ -135,6 +135,34 @@ def test_a_server_that_stops_does_not_wait_for_the_file() -> None:
     assert ended.wait(20)
 
 
+ASKED_EARLY = """
+import signal, sys
+class Loads:
+    def find_spec(self, name, *_):
+        if name == "embedwell.launch.bootstrap":
+            signal.raise_signal(signal.SIGHUP)
+sys.meta_path.insert(0, Loads())
+from embedwell.__main__ import main
+main()
+"""
+
+
+class AskedEarly(Detached):
+    """A server that gets SIGHUP while it fetches its models."""
+
+    @property
+    def command(self) -> list[str]:
+        python, _, _, *arguments = super().command
+        return [python, "-c", ASKED_EARLY, *arguments]
+
+
+def test_a_server_that_starts_reloads_afterwards(source: str, tmp_path: Path) -> None:
+    models = {"kept": {"source": source, "keep": "on_demand"}}
+    with AskedEarly(tmp_path, models) as server:
+        server.wait_until(server.about_the_file)
+        assert server.names == ["kept"]
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_process_knows_whether_it_has_a_terminal(terminal: bool) -> None:
     program = "from embedwell.launch.reload import has_terminal; print(has_terminal())"
