@@ -349,7 +349,8 @@ class RequestReader:
         context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)
         if context.tokens > self._max_tokens:
-            check_tokens(context.tokens, self._max_tokens)
+            with service_errors():
+                check_tokens(context.tokens, self._max_tokens)
 
 
 def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:
