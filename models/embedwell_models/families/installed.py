@@ -31,7 +31,7 @@ def families_of(model_type: str) -> Sequence[Family]:
 
     Raises ModelError for a package that cannot be imported, and for the name of another family.
     """
-    found: list[Family] = []
+    imported: list[Family] = []
     for entry in entry_points(group=GROUP, name=model_type):
         package = entry.dist.name if entry.dist else "an unknown package"
         place = f"{GROUP} {entry.name!r} of {package} ({entry.value})"
@@ -43,5 +43,5 @@ def families_of(model_type: str) -> Sequence[Family]:
             ) from error
         if taken := [family.name for family in families if family.name in index.NAMES]:
             raise ModelError(f"{place} has the name of another family, {taken[0]!r}: change it")
-        found += families
-    return found
+        imported += families
+    return imported

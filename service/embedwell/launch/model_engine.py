@@ -69,7 +69,7 @@ class ModelEngine:
         self.was_ready = False  # whether it was ready since the server was started
         self.failure: str | None = None  # why the last engine cannot run
         self.resources = ExitStack()
-        """What it shares with HTTP processes, to be closed when it is removed."""
+        """Sockets and counters shared with HTTP processes; closed when the model is removed."""
         if not self.kept:
             self.state.set(EngineState.UNLOADED)
 

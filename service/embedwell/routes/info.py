@@ -51,7 +51,7 @@ class Dimensions(TypedDict):
 
 @forbid_extra
 class Pooled(TypedDict):
-    """How the vectors of tokens become one.
+    """Method that pools the vectors of tokens.
 
     - `pooling`: the method, in TEI's name.
     """
