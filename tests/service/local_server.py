@@ -14,6 +14,8 @@ import uvicorn
 
 from embedwell.app import create_app, with_cors_headers
 from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.wire.engine_state import EngineProgress
+from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
@@ -72,7 +74,10 @@ def _engine(context: InheritedModel, handoff: int) -> Iterator[None]:
     sizing = BatchSizing(
         choices.max_batch_tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
     )
-    thread = threading.Thread(target=Loop(connections, embedder, sizing, choices.rate).run)
+    counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
+    progress = EngineProgress(counters, os.getpid())
+    loop = Loop(connections, embedder, sizing, choices.rate, progress=progress)
+    thread = threading.Thread(target=loop.run)
     thread.start()
     try:
         yield

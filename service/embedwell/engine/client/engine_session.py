@@ -277,6 +277,7 @@ class EngineSession:
         result = await connection.submit(job, timeout)
         self.rate.update(result.rate)
         self._embeds = True
+        self._liveness.note_result()
         return result
 
 

@@ -139,9 +139,13 @@ class Liveness:
         progressed = batches != self._batches or not waiting
         self._batches = batches
         if progressed:
-            self._seconds_without_progress, self._computed = 0.0, None
+            self.note_result()
         else:
             self._seconds_without_progress += self._seconds_given()
+
+    def note_result(self) -> None:
+        """Record that the engine has just sent a result: it responds again."""
+        self._seconds_without_progress, self._computed = 0.0, None
 
     def _seconds_given(self) -> float:
         """Return the seconds since the last check for which the engine could have run."""

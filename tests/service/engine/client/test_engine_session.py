@@ -34,6 +34,8 @@ class Engine:
 
     def __init__(self, computes: Callable[[int], bool]) -> None:
         self._computes, self._serving = computes, set[asyncio.Task[None]]()
+        self.continues = asyncio.Event()  # while it is not set, results wait
+        self.continues.set()
 
     def connect(self) -> Connection:
         host_end, engine_end = socket.socketpair()
@@ -48,6 +50,7 @@ class Engine:
             for (message_type, content), body in messages.feed(data):
                 for number, job in unpack_jobs(content, body) if message_type == "jobs" else ():
                     if self._computes(len(job.texts_ids[0])):
+                        await self.continues.wait()
                         writer.write(pack(*pack_results([(number, Result(VECTOR, 1, 2, 3.0))])))
         writer.close()
 
@@ -78,6 +81,24 @@ def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
             await current.submit(job(9), 60)
         assert not stalls
         await until(lambda: stalls)
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_was_slow_is_ready_with_its_next_result() -> None:
+    async def run() -> None:
+        engine = Engine(lambda tokens: True)
+        current = EngineSession(engine.connect, SharedCounters.private(), probe_interval=0.1)
+        running = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
+        engine.continues.clear()
+        late = asyncio.create_task(current.submit(job(9), 60))
+        await until(lambda: not current.ready)
+        engine.continues.set()
+        await late
+        assert current.ready, "the next check need not come first"
         running.cancel()
         await asyncio.wait([running])
 
