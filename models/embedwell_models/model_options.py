@@ -1,11 +1,28 @@
 """Options of a model: its source, its device and precision, and how it reads texts."""
 
+import re
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
+
+from embedwell_models.errors import ModelError
 
 UnicodeForm = Literal["none", "nfc"]
 """Normalisation of texts before their tokenization: none, or letters composed with their marks."""
 UNICODE_FORMS: tuple[str, ...] = get_args(UnicodeForm)
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,4})?")
+
+
+def why_unsupported_device(name: str) -> str:
+    """Return why a name (auto, cpu, cuda, cuda:N) is not that of a supported device; "" if it is.
+
+    With other devices of torch, such as mps and xpu, the host may read a copy that has not ended.
+    """
+    if _DEVICE.fullmatch(name):
+        return ""
+    return (
+        f"the device {name!r} is not supported: give auto, cpu, cuda or cuda:N "
+        "(cuda is also an AMD GPU)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +46,11 @@ class ModelOptions:
     threads: int = 0
     cuda_graphs: bool = True
     max_batch_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ModelError for a device that is not supported."""
+        if why := why_unsupported_device(self.device):
+            raise ModelError(why)
 
 
 DEFAULT_OPTIONS = ModelOptions()

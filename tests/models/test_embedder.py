@@ -369,7 +369,7 @@ def test_a_fingerprint_tells_the_precision(any_embedder: Embedder, embedder: Emb
     assert any_embedder.fingerprint == f"{files}-{any_embedder.dtype}"
 
 
-@pytest.mark.parametrize("device", ["nonsense", "cuda:99", "cpu:x"])
+@pytest.mark.parametrize("device", ["nonsense", "mps", "cuda:99", "cpu:x"])
 def test_a_device_that_cannot_be_had_is_refused(minilm_folder: Path, device: str) -> None:
     with pytest.raises(ModelError, match=device):
         Embedder.load(minilm_folder, device=device)

@@ -10,6 +10,7 @@ import torch
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import chosen_thread_count
 from embedwell_models.errors import ModelError
+from embedwell_models.model_options import why_unsupported_device
 
 CPU = torch.device("cpu")
 # Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
@@ -83,9 +84,11 @@ def resolve_device(
     In this process, products in float32 are exact from then on, torch uses the number of threads
     that was set for the kernels, and on a GPU cuDNN's attention is off.
 
-    Raises ModelError if there is no such device. Raises torch's own error if the device may become
-    available later, for example if it is busy or its memory is full.
+    Raises ModelError if there is no such device, or if it is not supported. Raises torch's own
+    error if the device may become available later, for example if it is busy or its memory is full.
     """
+    if why := why_unsupported_device(name):
+        raise ModelError(why)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

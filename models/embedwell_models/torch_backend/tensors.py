@@ -36,7 +36,8 @@ class HostCopy:
     """Asynchronous copy of a float32 tensor to the host; the device may compute meanwhile."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._host = tensor.to("cpu", non_blocking=True)  # a GPU copies into pinned memory
+        # A GPU copies into pinned memory; for another device no event would tell the end of a copy.
+        self._host = tensor.to("cpu", non_blocking=tensor.is_cuda)
         # With a blocking event the waiting thread sleeps instead of keeping a core busy.
         self._event = torch.cuda.Event(blocking=True) if tensor.is_cuda else None  # type: ignore[no-untyped-call]
         if self._event:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegative
 from embedwell.settings.setting_types import (
     AdapterNames,
     CacheFolder,
+    DeviceName,
     DeviceNames,
     Model,
     ModelNames,
@@ -95,7 +96,7 @@ class EngineSettings(BaseModel):
             "demand are unloaded, the least recently used first; 0: no limit."
         ),
     )
-    device: str = Field(
+    device: DeviceName = Field(
         default="auto",
         description="Device that computes: cpu, cuda, cuda:N, or auto (a GPU if there is one).",
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from embedwell_models.hub.sources import default_cache
+from embedwell_models.model_options import why_unsupported_device
 
 PUBLISHED_PROMPTS = "published"
 """Value of the setting for the prompts that a model's authors publish."""
@@ -62,6 +63,12 @@ def _adapter_names(names: str) -> str:
     if not all(stripped):
         raise ValueError("a task is empty; give one, or leave the setting out")
     return ",".join(dict.fromkeys(stripped))
+
+
+def _device_name(name: str) -> str:
+    if why := why_unsupported_device(name):
+        raise ValueError(why)
+    return name
 
 
 def _device_names(names: str) -> str:
@@ -145,6 +152,7 @@ OptionalModel = Annotated[
 ]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
 AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
+DeviceName = Annotated[str, AfterValidator(_device_name)]
 DeviceNames = Annotated[str, AfterValidator(_device_names)]
 NamedModels = Annotated[str, AfterValidator(_named_models)]
 OptionalPath = Annotated[Path | None, _EMPTY_IS_UNSET, AfterValidator(_expanded)]

@@ -20,7 +20,16 @@ def test_auto_is_a_gpu_where_there_is_one() -> None:
     assert resolve_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
+@pytest.mark.parametrize("name", ["mps", "xpu:0", "nonsense"])
+def test_a_device_whose_copies_cannot_be_waited_for_is_refused_before_it_is_used(name: str) -> None:
+    def use(name: str) -> torch.device:
+        raise AssertionError(name)
+
+    with pytest.raises(ModelError, match=f"the device '{name}' is not supported: give auto, cpu"):
+        resolve_device(name, use)
+
+
+@pytest.mark.parametrize("name", ["cuda:99"])
 def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(
         ModelError, match=f"device '{name}' is not available: .* torch sees: [0-9]+"

@@ -60,3 +60,10 @@ def test_engines_are_named_by_their_devices(devices: str, names: list[str]) -> N
 def test_devices_that_do_not_exist_or_differ_in_kind_are_refused(devices: str) -> None:
     result = CliRunner().invoke(main, ["serve", "--devices", devices])
     assert result.exit_code == 2 and "--devices" in result.output
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu", "cpu:0", "gpu"])
+def test_a_device_that_is_not_supported_is_refused_at_start(device: str) -> None:
+    result = CliRunner().invoke(main, ["serve", "--device", device])
+    assert result.exit_code == 2
+    assert f"the device '{device}' is not supported: give auto, cpu, cuda" in result.output
