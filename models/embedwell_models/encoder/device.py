@@ -1,4 +1,4 @@
-"""The device that a model computes on, its errors and free memory, without an import of torch."""
+"""The device that a model computes on, and its free memory, without an import of torch."""
 
 import os
 import sys
@@ -51,16 +51,6 @@ def torch_is_installed() -> bool:
         return False
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is a lack of memory, of the machine or of a GPU."""
-    return isinstance(error, (MemoryError, *_torch_errors("OutOfMemoryError")))
-
-
-def is_device_lost(error: BaseException) -> bool:
-    """Whether an error leaves a GPU unusable in this process."""
-    return isinstance(error, _torch_errors("AcceleratorError"))
-
-
 def release_gpu_cache() -> None:
     """Return the memory of GPUs that torch keeps but does not use."""
     if (torch := sys.modules.get("torch")) is not None:
@@ -74,9 +64,3 @@ def return_free_memory() -> None:
     library = ctypes.CDLL(None) if os.name == "posix" else None
     if trim := getattr(library, "malloc_trim", None):  # glibc has it
         trim(0)
-
-
-def _torch_errors(name: str) -> tuple[type[BaseException], ...]:
-    # Without torch in the process, no error is torch's.
-    error = getattr(sys.modules.get("torch"), name, None)
-    return () if error is None else (error,)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from embedwell_models.encoder.device import is_out_of_memory
+from embedwell_models.encoder.device_errors import is_out_of_memory
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.vectors import Floats
 

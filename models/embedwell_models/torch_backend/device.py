@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import torch
 
-from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
+from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import chosen_thread_count
 from embedwell_models.errors import ModelError
 from embedwell_models.model_options import why_unsupported_device

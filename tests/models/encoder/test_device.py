@@ -1,4 +1,4 @@
-"""Tests of devices and their errors, in a process with torch and in one without."""
+"""Tests of devices, in a process with torch and in one without."""
 
 import subprocess
 import sys
@@ -9,10 +9,7 @@ import torch
 
 from embedwell_models.encoder.device import (
     Device,
-    is_device_lost,
-    is_out_of_memory,
     may_be_gpu,
-    release_gpu_cache,
     torch_is_installed,
 )
 
@@ -56,27 +53,11 @@ def test_auto_is_no_gpu_without_torch(tmp_path: Path, monkeypatch: pytest.Monkey
     assert may_be_gpu("cuda:0", tmp_path) and not may_be_gpu("cpu", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("error", "out_of_memory", "device_lost"),
-    [
-        (MemoryError(), True, False),
-        (torch.OutOfMemoryError("CUDA out of memory"), True, False),
-        (torch.AcceleratorError("CUDA error: an illegal memory access"), False, True),
-        (RuntimeError("CUDA error"), False, False),
-    ],
-    ids=repr,
-)
-def test_errors_of_torch_and_of_the_machine_are_told_apart(
-    error: Exception, out_of_memory: bool, device_lost: bool
-) -> None:
-    assert (is_out_of_memory(error), is_device_lost(error)) == (out_of_memory, device_lost)
-    release_gpu_cache()
-
-
-def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
+def test_a_process_without_torch_does_not_import_it() -> None:
     program = (
         "import sys\n"
         "from embedwell_models.encoder.device import *\n"
+        "from embedwell_models.encoder.device_errors import *\n"
         "assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError())\n"
         "assert not is_device_lost(MemoryError()) and str(Device('cpu')) == 'cpu'\n"
         "release_gpu_cache(); may_be_gpu('auto'); torch_is_installed()\n"

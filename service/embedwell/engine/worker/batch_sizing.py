@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from embedwell_models.encoder.batch import Rows
-from embedwell_models.encoder.device import is_out_of_memory, release_gpu_cache
+from embedwell_models.encoder.device import release_gpu_cache
+from embedwell_models.encoder.device_errors import is_out_of_memory
 
 _MIN_TOKENS_PER_THREAD = 64  # fewer tokens do not justify reading all weights
 _EFFICIENT_TOKENS_PER_THREAD = 256  # more tokens are not faster

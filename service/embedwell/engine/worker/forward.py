@@ -16,11 +16,8 @@ from embedwell.engine.wire.messages import (
     unpack_pixels,
 )
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.encoder.device import (
-    is_device_lost,
-    is_out_of_memory,
-    release_gpu_cache,
-)
+from embedwell_models.encoder.device import release_gpu_cache
+from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.output_names import DENSE
 from embedwell_models.outputs import TextOutputs

@@ -21,7 +21,7 @@ from embedwell.engine.worker.receiver import Connections
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.cpus import available_cpus
-from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
+from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.precision.measurement_cache import (
