@@ -84,7 +84,7 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
         assert cosines.min() > 0.999
 
 
-def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorded() -> None:
+def test_from_a_shape_that_cannot_be_recorded_on_none_is_recorded() -> None:
     device, outcome = torch.device("cuda"), RecordedShapes()
     shapes = [BatchShape(16, 4, 16), BatchShape(32, 4, 32), BatchShape(64, 4, 64)]
     plan = PassPlan({"flash": 1}, shapes=shapes)
@@ -100,11 +100,11 @@ def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorde
     stream = torch.cuda.current_stream()
     graphs.warm()
     assert torch.cuda.current_stream() == stream
-    failed = [{"tokens": 32, "texts": 4, "longest": 32}]
+    failed = [{"tokens": rows, "texts": 4, "longest": rows} for rows in (32, 16)]
     about: dict[str, object] = {"attention": {"flash": 1}, "kernels": "triton"}
-    about |= {"recorded": 2, "seconds": round(outcome.seconds, 1)}
+    about |= {"recorded": 1, "seconds": round(outcome.seconds, 1)}
     assert outcome.as_json() == {"state": "on", "failed": failed} | about
-    assert outcome.recorded == [shapes[2], shapes[0]]
+    assert outcome.recorded == [shapes[2]]
     torch.cuda.empty_cache()
     for lengths in ([9, 3], [20, 4], [50]):
         shape, ids = graphs.shape(lengths), np.arange(sum(lengths))

@@ -85,7 +85,7 @@ class EagerRunner:
 class CudaGraphRunner:
     """Runner that replays recorded forward passes.
 
-    Larger batches, and those of a shape whose recording failed, run eagerly.
+    Larger batches run eagerly, and so do batches of the shapes from the first failed recording on.
     """
 
     shares_memory = True
@@ -114,7 +114,7 @@ class CudaGraphRunner:
 
     def warm(self) -> None:
         recorded: dict[BatchShape, _RecordedForward] = {}
-        failed: dict[BatchShape, str] = {}
+        failure = ""
         start = time.perf_counter()
         # The largest shape first, because the others then fit in its memory.
         for shape in reversed(self._plan.shapes):
@@ -122,17 +122,21 @@ class CudaGraphRunner:
                 recorded[shape] = _RecordedForward(self._forward, self._device, shape, self._record)
             except RuntimeError as error:
                 # If the recording cannot even be ended, the context is the cause.
-                failed[shape] = str(error.__context__ or error).partition("\n")[0]
+                failure = str(error.__context__ or error).partition("\n")[0]
+                # Before torch 2.13 the allocator then stays as in a recording, and would put the
+                # memory of what follows into a pool of graphs.
+                break
         self._recorded = recorded
-        self._outcome.recorded, self._outcome.failed = [*recorded], [*failed]
+        failed = [shape for shape in reversed(self._plan.shapes) if shape not in recorded]
+        self._outcome.recorded, self._outcome.failed = [*recorded], failed
         self._outcome.plan, self._outcome.seconds = self._plan, time.perf_counter() - start
         if recorded:
             log.info("recorded %d CUDA graphs in %.1f s", len(recorded), self._outcome.seconds)
         if failed:
             log.warning(
                 "%d of %d batch shapes have no CUDA graph, and small batches of them are slower. "
-                "The recording failed: %s",
-                *(len(failed), len(self._plan.shapes), next(iter(failed.values()))),
+                "A recording failed: %s",
+                *(len(failed), len(self._plan.shapes), failure),
             )
 
 

@@ -222,9 +222,10 @@ class FailingRecorder(Recorder):
 
     def __init__(self, *rows: int, error: Exception) -> None:
         super().__init__()
-        self.rows, self.error = rows, error
+        self.rows, self.error, self.attempts = rows, error, 0
 
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        self.attempts += 1
         try:
             if len(compute()) in self.rows:
                 raise self.error
@@ -265,7 +266,7 @@ def test_a_shape_that_cannot_be_recorded_runs_without(
     [entry] = [each for each in caplog.records if each.levelname == "WARNING"]
     first_line = str(error).partition("\n")[0]
     assert "2 of 4 batch shapes have no CUDA graph" in entry.message
-    assert entry.message.endswith(f"The recording failed: {first_line}")
+    assert entry.message.endswith(f"A recording failed: {first_line}")
     assert graphs.shape([8, 8]) == BatchShape.of([8, 8]), "not the larger shape, which is slower"
     assert graphs.shape([17]) == SMALL[3]
     for lengths in ([8, 8], [17]):
@@ -275,6 +276,13 @@ def test_a_shape_that_cannot_be_recorded_runs_without(
         expected = forward(layout.ids.clone(), layout)
         assert torch.equal(graphs(layout), expected)
     assert record.replayed == 1
+
+
+def test_after_a_recording_that_failed_nothing_is_recorded() -> None:
+    """torch before 2.13 would still keep memory for it."""
+    record, outcome = FailingRecorder(64, error=RuntimeError("no")), RecordedShapes()
+    CudaGraphRunner(forward, CPU, record, outcome, PLAN).warm()
+    assert record.attempts == 1 and outcome.recorded == [] and outcome.failed == SMALL[::-1]
 
 
 def test_graphs_are_off_if_no_shape_can_be_recorded() -> None:
