@@ -53,7 +53,8 @@ LEFT_OUT = {  # subjects, with patterns of their files
         *("models/hub/test_huggingface.py", "models/hub/test_sources.py"),
     ),
     "commands other than serve": (
-        *("service/bulk/*", "service/lab/*", "service/cli/test_without_torch.py"),
+        *("service/bulk/*", "service/classic_service/*", "service/lab/*"),
+        "service/cli/test_without_torch.py",
         *("service/test_*page.py", "service/batches/test_service.py"),
     ),
     "the playground": ("service/playground/*",),

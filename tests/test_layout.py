@@ -30,8 +30,12 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set[str](),
     ),
     "embedwell_classic": (
-        "tokenizers families words encoders convert compress training commands",
-        {"embedwell_lab"},  # compress --sts scores a model
+        "tokenizers families words encoders convert compress training",
+        set(),
+    ),
+    "embedwell_classic_service": (
+        "word_search compress convert train",
+        {"embedwell_classic", "embedwell_lab"},  # compress --sts scores a model
     ),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
@@ -63,6 +67,19 @@ CORE = {
     "embedwell": "doors settings errors line_ends gc_tuning engine limits http "
     "inference telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
+}
+SERVICE_PACKAGES = {path.name for path in (ROOT / "service").glob("embedwell*")}
+SERVICE_MODULES = {  # the packages, and what is in them; "embedwell" alone is the cache folder, too
+    *(path.name for path in (ROOT / "service").glob("embedwell_*")),
+    *(f"{path.parent.name}.{path.stem}" for path in (ROOT / "service").glob("embedwell*/*")),
+}
+FOR_SERVICES = SERVICE_PACKAGES | {
+    "asyncio",
+    "click",
+    "fastapi",
+    "pydantic",
+    "starlette",
+    "uvicorn",
 }
 ON_TORCH = {"torch_backend", "embedwell_classic"}
 REGISTRIES = {  # name modules of wings, by strings
@@ -122,17 +139,23 @@ def violations(
     return {relative_path(path): found for path in paths if (found := [*find(path)])}
 
 
-def test_models_does_not_import_the_service() -> None:
-    forbidden = {
-        "embedwell",
-        "embedwell_client",
-        "fastapi",
-        "starlette",
-        "uvicorn",
-        "asyncio",
-        "pydantic",
-    }
-    assert not violations(MODELS, lambda path: forbidden & {*imported_packages(path)})
+def modules_of_the_service(path: Path) -> Iterator[str]:
+    """Modules of service/, and packages for services, that a file imports or names in a string.
+
+    Imports inside functions count.
+    """
+    yield from FOR_SERVICES & {*imported_packages(path)}
+    for name in strings(path):  # for importlib.import_module, pkgutil.resolve_name, python -m
+        top, *inner = re.split("[.:]", name)
+        if top in SERVICE_PACKAGES and ".".join([top, *inner[:1]]) in SERVICE_MODULES:
+            yield name
+
+
+def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
+    packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
+    assert {path.name for path in packages} == {"embedwell_models", "embedwell_classic"}
+    paths = [path for package in packages for path in package.rglob("*.py")]
+    assert not violations(paths, modules_of_the_service)
 
 
 def imports_from_later_packages(path: Path) -> Iterator[str]:
@@ -296,7 +319,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
-    packages |= {"tokenizer", "tokenizers", "words"}
+    packages |= {"tokenizer", "tokenizers", "word_search", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")
     without_torch = [

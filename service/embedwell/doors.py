@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: Mapping[str, str] = {
-    "compress": "embedwell_classic.commands.compress:compress",
-    "convert": "embedwell_classic.commands.convert:convert",
+    "compress": "embedwell_classic_service.compress:compress",
+    "convert": "embedwell_classic_service.convert:convert",
     "embed": "embedwell_bulk.embed:embed",
     "evaluate": "embedwell_lab.evaluate:evaluate",
     "info": "embedwell.cli.model_commands:info",
@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "plot": "embedwell_lab.plot:plot",
     "pull": "embedwell.cli.model_commands:pull",
     "serve": "embedwell.cli.serve:serve",
-    "train": "embedwell_classic.commands.train:train",
+    "train": "embedwell_classic_service.train:train",
 }
 """Commands of click."""
 

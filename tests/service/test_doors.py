@@ -144,7 +144,8 @@ async def status(app):
 
 def wings():
     names = {name.partition(".")[0] for name in sys.modules}
-    return sorted(names & {f"embedwell_{wing}" for wing in ("batches", "bulk", "classic", "lab")})
+    wings = ("batches", "bulk", "classic", "classic_service", "lab")
+    return sorted(names & {f"embedwell_{wing}" for wing in wings})
 """
 
 

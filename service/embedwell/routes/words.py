@@ -22,7 +22,7 @@ from embedwell_models.read.inputs import InputOptions
 
 MAX_NEIGHBORS = 1000
 """Maximum number of neighbours in one list."""
-_SERVICE = "embedwell_classic.words.service:WordService"
+_SERVICE = "embedwell_classic_service.word_search:WordService"
 _Candidates = Annotated[TextList, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 

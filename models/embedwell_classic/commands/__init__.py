@@ -1,1 +1,0 @@
-"""Commands of `embedwell`: convert, compress and train."""
