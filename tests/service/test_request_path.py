@@ -9,13 +9,13 @@ ROOT = Path(__file__).parents[2]
 MOST = {
     "http": {
         "files": 42,
-        "calls": 310,  # 248 and 138 moves on a quiet machine: a busy one reads a request in parts
+        "calls": 310,  # on a quiet machine 248, 138, 63: a busy one reads a request in parts
         "moves": 170,
-        "package_moves": 63,
-        "modules": 291,  # with those that are imported before the first process is forked
+        "package_moves": 71,
+        "modules": 292,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 20, "package_moves": 17, "modules": 182, "wing_modules": 0},
+    "engine": {"files": 20, "package_moves": 17, "modules": 183, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 

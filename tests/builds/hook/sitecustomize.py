@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_WINGS = ("batches", "bulk", "classic", "lab")
+_WINGS = ("batches", "bulk", "classic", "classic_service", "lab")
 _PACKAGES = ("embedwell", "embedwell_models", *(f"embedwell_{wing}" for wing in _WINGS))
 _ROOTS = tuple(f"{os.sep}{name}{os.sep}" for name in _PACKAGES)
 _calls: list[str] = []  # files of the project's functions that were called, in order
