@@ -12,7 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Message
 
 from embedwell import __version__
 from embedwell.errors import BadRequest, NotFound, ServiceError, WrongMethod
@@ -22,7 +21,6 @@ from embedwell.routes import openapi_document
 from embedwell.routes.common.router import head_routes
 
 _DESCRIPTION = "Vectors of texts, images and tokens, similarity, reranking, and position encodings."
-_LIVE = "/live"
 
 Background = Callable[[], Coroutine[Any, Any, None]]
 
@@ -57,8 +55,7 @@ def _lifespan(
 ) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        work: list[Background] = [functools.partial(_prepare_health_checks, app), *background]
-        running = [asyncio.create_task(run()) for run in work]
+        running = [asyncio.create_task(run()) for run in background]
         async with contextlib.AsyncExitStack() as stack:
             for router in routers:
                 await stack.enter_async_context(router.lifespan_context(app))
@@ -68,21 +65,6 @@ def _lifespan(
             await asyncio.wait([task])
 
     return lifespan
-
-
-async def _prepare_health_checks(app: FastAPI) -> None:
-    """Import what FastAPI imports at the first request, while there are descriptors for it."""
-    if not any(isinstance(route, Route) and route.path == _LIVE for route in app.routes):
-        return
-
-    async def receive() -> Message:
-        return {"type": "http.request"}
-
-    async def send(message: Message) -> None:
-        pass
-
-    head = {"method": "GET", "path": _LIVE, "query_string": b"", "headers": []}
-    await app({"type": "http", **head}, receive, send)
 
 
 _COMPARED = 100  # characters of an unknown path in the message

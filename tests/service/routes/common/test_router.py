@@ -5,9 +5,11 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
@@ -54,6 +56,16 @@ async def add_numbers(context: RequestDep, body: Numbers) -> Any:
 @ROUTES.post("/scaled")
 async def scale(context: RequestDep, body: Numbers, factor: int = 1) -> dict[str, Any]:
     return {"numbers": [factor * number for number in body.numbers], "request": context.id}
+
+
+@ROUTES.get("/vector")
+async def vector() -> Any:
+    return {"vector": np.ones(2)}  # which FastAPI cannot encode
+
+
+@ROUTES.get("/text")
+async def text() -> PlainTextResponse:
+    return PlainTextResponse("text")
 
 
 def fastapi() -> FastAPI:
@@ -181,6 +193,18 @@ def test_unexpected_errors_are_logged_and_hidden_from_clients(
     assert (actual.status, error["code"]) == (500, "internal_error")
     assert "secret" not in str(error) and "a secret" in caplog.text
     assert error["request_id"] in caplog.text
+
+
+def test_an_endpoint_without_parameters_is_called_directly() -> None:
+    actual = post("/vector", method="GET", app=fastapi())
+    assert (actual.status, actual.content) == (200, {"vector": [1.0, 1.0]})
+    headers = dict(actual.sent[0]["headers"])
+    assert headers[b"content-length"] == b"20" and headers[b"content-type"] == b"application/json"
+
+
+def test_an_endpoint_without_parameters_may_return_a_response() -> None:
+    actual = post("/text", method="GET", app=fastapi())
+    assert (actual.status, actual.sent[1]["body"]) == (200, b"text")
 
 
 def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> None:
