@@ -35,7 +35,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     work = workloads(tokenize, seed=args.seed, quick=args.quick)
     held_out = calibration(tokenize, seed=args.seed)
-    results: dict[str, Any] = {
+    job = Job(str(folder), str(args.home), "", args.threads, held_out, isa=args.isa)
+    engines = compare(args, job, work)
+    return {
         "machine": machine.describe(),
         "model": folder.name,
         "threads": args.threads,
@@ -46,16 +48,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "gflops": peaks(args.threads),
         "mflop_per_token": flop_per_token(folder) / 1e6,
         "workloads": {one.name: one.describe() for one in work},
+        "engines": engines,
     }
-    job = Job(str(folder), str(args.home), "", args.threads, held_out, isa=args.isa)
-    results["engines"] = compare(args, job, work)
-    return results
 
 
 def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
     """Return settings, fidelity and seconds of each contestant."""
     able = [one for one in CONTESTANTS if one.head in (None, job.head)]
-    chosen = [one for one in able if one is REFERENCE or script.wanted(one.name, args.only)]
+    names = script.choose((one.name for one in able), args.only)
+    chosen = [one for one in able if one is REFERENCE or one.name in names]
     with ExitStack() as stack:
         log = stack.enter_context((args.home / "engines.log").open("w"))
         entries = contest.start(chosen, job, args.home, log, stack)

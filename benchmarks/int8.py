@@ -112,10 +112,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     every = [text for group in drawn.values() for text in group]
     results: dict[str, Any] = {"machine": machine.describe(), "isa": args.isa, "models": {}}
     trained = {"all-MiniLM-L6-v2": args.model, **{Path(path).name: path for path in args.trained}}
-    for name in (*trained, *SHAPES):
-        if script.wanted(name, args.only):
-            with _random(name) if name in SHAPES else nullcontext(_trained(trained[name])) as model:
-                results["models"][name] = _compare(model, model.rows(every), kinds)
+    for name in script.choose((*trained, *SHAPES), args.only):
+        with _random(name) if name in SHAPES else nullcontext(_trained(trained[name])) as model:
+            results["models"][name] = _compare(model, model.rows(every), kinds)
     if args.matrices:
         model = _trained(args.model)
         results["matrices"] = _matrices(model, model.rows(every))

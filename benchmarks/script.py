@@ -6,7 +6,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,18 @@ def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
     return args
 
 
-def wanted(name: str, only: Sequence[str]) -> bool:
-    """Whether a contestant is chosen; without a choice, all are."""
-    return not only or any(part.lower() in name.lower() for part in only)
+def choose(names: Iterable[str], only: Sequence[str]) -> list[str]:
+    """Return the names of contestants that contain a text of --only; all names without --only.
+
+    Exits with a message if no name contains one of the texts.
+    """
+    every = [*names]
+    for text in only:
+        if not any(text.lower() in name.lower() for name in every):
+            raise SystemExit(
+                f"--only {text!r} matches no contestant; choose from: {'; '.join(every)}"
+            )
+    return [name for name in every if not only or any(t.lower() in name.lower() for t in only)]
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:

@@ -43,7 +43,9 @@ Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> results
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the comparison; return the results for the file."""
     load.require()
-    servers = [one for one in everyone(args) if script.wanted(one.name, args.only)]
+    every = everyone(args)
+    names = script.choose((one.name for one in every), args.only)
+    servers = [one for one in every if one.name in names]
     results: dict[str, Any] = {
         "machine": machine.describe(),
         "model": resolve(args.model).name,

@@ -69,9 +69,9 @@ class Checkout:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run all turns; return the results for the file."""
     folder = resolve(args.model)
-    checkouts = [
-        each for each in (Checkout("this", ROOT), *args.at) if script.wanted(each.name, args.only)
-    ]
+    every = [Checkout("this", ROOT), *args.at]
+    names = script.choose((each.name for each in every), args.only)
+    checkouts = [each for each in every if each.name in names]
     for each in checkouts:
         each.compile()
     starts: dict[str, Starts] = {}
