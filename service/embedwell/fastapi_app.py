@@ -82,7 +82,7 @@ def add_exception_handlers(app: FastAPI) -> None:
 
 async def _respond(request: Request, error: Exception) -> Response:
     context: RequestContext = request.state.context
-    return respond(to_service_error(error), context.id, context.error_format, context.is_voyage)
+    return respond(to_service_error(error), context.id, context.error_format, context.user_agent)
 
 
 async def _http(request: Request, error: Exception) -> Response:

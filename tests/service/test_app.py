@@ -95,7 +95,7 @@ def test_the_path_selects_the_format(app: Middleware, path: str, content: dict[s
     error_format = app.traits[path].error_format
     assert orjson.loads(respond(FAULT, "1", error_format).body) == content
     with_voyage = VOYAGE if content is OPENAI else content
-    assert orjson.loads(respond(FAULT, "1", error_format, is_voyage=True).body) == with_voyage
+    assert orjson.loads(respond(FAULT, "1", error_format, b"Voyage/v1 x").body) == with_voyage
 
 
 def test_the_upload_of_a_file_has_limits_of_its_own(app: Middleware) -> None:

@@ -327,18 +327,25 @@ class ErrorFormat:
     """Format of the errors of an API.
 
     schema: its type in the OpenAPI document. build: builds an error in the format.
-    for_voyage: builds an error for a request that only Voyage's clients send, if that differs.
+    for_voyage: format for requests to its paths that only Voyage's clients send, if that differs.
     """
 
     schema: Any
     build: Callable[[ServiceError, FaultWithRequestId], AnyError]
-    for_voyage: Callable[[ServiceError, FaultWithRequestId], AnyError] | None = None
+    for_voyage: "ErrorFormat | None" = None
+
+    def for_client(self, user_agent: bytes) -> "ErrorFormat":
+        """Return the format for a client with a header user-agent, or b"" without one."""
+        is_voyage = user_agent.startswith(_VOYAGE_AGENT)
+        return self.for_voyage or self if is_voyage else self
 
 
+_VOYAGE_AGENT = b"Voyage/"  # of Voyage's Python client
+_VOYAGE_CLIENT = ErrorFormat(VoyageError, _voyage)
 NATIVE = ErrorFormat(Error, _native)
 OLLAMA = ErrorFormat(Error, _ollama)
-OPENAI = ErrorFormat(OpenAIError, _openai, _voyage)
-VOYAGE = ErrorFormat(VoyageError, _openai, _voyage)
+OPENAI = ErrorFormat(OpenAIError, _openai, _VOYAGE_CLIENT)
+VOYAGE = ErrorFormat(VoyageError, _openai, _VOYAGE_CLIENT)
 """OpenAI's format at the paths of Voyage's API."""
 VLLM = ErrorFormat(OpenAIError, _vllm)
 COHERE = ErrorFormat(CohereError, _cohere)
@@ -348,15 +355,11 @@ def respond(
     error: ServiceError,
     request_id: str,
     error_format: ErrorFormat = NATIVE,
-    is_voyage: bool = False,
+    user_agent: bytes = b"",
 ) -> Response:
-    """Build the response of an error.
-
-    is_voyage: whether only Voyage's clients send such a request.
-    """
+    """Build the response of an error. user_agent: the client's header."""
     content: FaultWithRequestId = {**describe(error), "request_id": request_id}
-    for_voyage = error_format.for_voyage if is_voyage else None
-    body = orjson.dumps((for_voyage or error_format.build)(error, content))
+    body = orjson.dumps(error_format.for_client(user_agent).build(error, content))
     return Response(body, error.status, error.headers, media_type="application/json")
 
 

@@ -39,7 +39,6 @@ from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response to send at a time
-_VOYAGE_AGENT = b"Voyage/"  # of Voyage's Python client
 _SLASHES = re.compile("//+")
 
 log = logging.getLogger(__name__)
@@ -225,7 +224,7 @@ class _ResponseSender:
             self._failures.write(self._context.id, self._context.path, status, failure.message)
         if self.status is None:
             response = respond(
-                failure, self._context.id, self._context.error_format, self._context.is_voyage
+                failure, self._context.id, self._context.error_format, self._context.user_agent
             )
             head = {"status": response.status_code, "headers": response.raw_headers}
             await self({"type": "http.response.start", **head})
@@ -243,7 +242,7 @@ def _new_context(
         asyncio.current_task(),
         headers.get(b"accept", b""),
         error_format=traits.error_format,
-        is_voyage=headers.get(b"user-agent", b"").startswith(_VOYAGE_AGENT),
+        user_agent=headers.get(b"user-agent", b""),
         memory=Reservation(limits.budget),
     )
     state = scope.setdefault("state", {})

@@ -27,10 +27,10 @@ class RequestContext:
     Each field has one writer:
 
     - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
-      (the client's media types), error_format (that of its path), is_voyage (whether the client is
-      Voyage's) and memory (its reservation); from the connection started (when the head arrived)
-      and has_hung_up (whether the client has closed the connection);
-    - the router: body_bytes, and is_voyage if only Voyage's clients send such a body;
+      (the client's media types), user_agent (its header), error_format (that of its path) and
+      memory (its reservation); from the connection started (when the head arrived) and has_hung_up
+      (whether the client has closed the connection);
+    - the router: body_bytes, and error_format again if only Voyage's clients send such a body;
     - `abort`: fault, the client's error for which the task was cancelled;
     - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
       since tokenize_start;
@@ -44,7 +44,7 @@ class RequestContext:
     accept: bytes = b""
     error_format: ErrorFormat = NATIVE
     body_bytes: int = 0
-    is_voyage: bool = False
+    user_agent: bytes = b""
     fault: ServiceError | None = None
     memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)

@@ -123,7 +123,8 @@ class DirectRoute(APIRoute):
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
-        context.is_voyage |= not request.model_fields_set.isdisjoint(request.voyage_fields)
+        if not request.model_fields_set.isdisjoint(request.voyage_fields):
+            _use_format_for_voyage(context)
         with errors_completed(request):
             content = await self.endpoint(context, request)
         if isinstance(content, BinaryResponse):
@@ -240,8 +241,13 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
             return _parse(body_type, content)
         return await run_in_thread(_parse, body_type, content, small=False)
     except BadRequest:
-        context.is_voyage |= body_type.has_voyage_fields(content)
+        if body_type.has_voyage_fields(content):
+            _use_format_for_voyage(context)
         raise
+
+
+def _use_format_for_voyage(context: RequestContext) -> None:
+    context.error_format = context.error_format.for_voyage or context.error_format
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
