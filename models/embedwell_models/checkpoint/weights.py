@@ -60,6 +60,10 @@ class StoredWeights(Weights):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def stored(self, name: str) -> Stored:
+        """Return an array as it is stored; uint16 means the bits of bfloat16."""
+        return self._arrays[name]
+
     def table(self, name: str) -> Table:
         """Return an array whose rows become float32 when they are read."""
         array = self._arrays[name]

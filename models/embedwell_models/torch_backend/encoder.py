@@ -36,7 +36,7 @@ class InputEmbeddings:
     """
 
     def __init__(self, config: EncoderConfig, arrays: Weights, device: torch.device) -> None:
-        weights = to_tensors(arrays)
+        weights = to_tensors(arrays, device)
         self.config, self.device = config, device
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)

@@ -61,7 +61,7 @@ class ImageTokenEncoder:
     def __init__(
         self, spec: ImageTokenSpec, weights: Weights, linear: LinearFactory, device: torch.device
     ) -> None:
-        config, tensors = spec.encoder.config, to_tensors(weights)
+        config, tensors = spec.encoder.config, to_tensors(weights, device)
         self._spec, self._device = spec, device
         self._layers = TorchLayers(config, tensors, linear, device)
         weight = tensors["patch.weight"]

@@ -67,7 +67,7 @@ class TorchLayers:
         operators: Operators | None = None,
     ) -> None:
         """operators: by default those for the device."""
-        self.dtype, weights = linear_factory.dtype, to_tensors(arrays)
+        self.dtype, weights = linear_factory.dtype, to_tensors(arrays, device)
         self._device, self._width = device, config.hidden_size
         operators = operators or operators_for(device)
         build = _Builder(config, weights, linear_factory, device, operators)

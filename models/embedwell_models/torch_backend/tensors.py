@@ -1,15 +1,19 @@
 """Tensors: of arrays of a checkpoint, copied to and from a device, and products for each text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from embedwell_models.checkpoint.weights import StoredWeights, Weights
+from embedwell_models.tables.table import Stored, decoded
 from embedwell_models.vectors import Floats
 
 Tensors = Mapping[str, Tensor]
+
+_HOST = torch.device("cpu")
 
 
 def pair_to_tensors(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
@@ -18,9 +22,41 @@ def pair_to_tensors(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(first), torch.from_numpy(second)
 
 
-def to_tensors(arrays: Mapping[str, Floats] | Tensors) -> dict[str, Tensor]:
-    """Return tensors that share the memory of the arrays; tensors stay as they are."""
-    return {name: torch.as_tensor(array) for name, array in arrays.items()}
+def to_tensors(arrays: Weights | Tensors, device: torch.device = _HOST) -> Tensors:
+    """Return the float32 tensors of a checkpoint, each decoded when it is read.
+
+    So the host has one tensor at a time in float32. A GPU decodes 16 bits itself. A tensor in
+    float32 shares the memory of its array on the host. device: of the tensors.
+    """
+    return _DecodedTensors(arrays, device)
+
+
+class _DecodedTensors(Tensors):
+    def __init__(self, arrays: Weights | Tensors, device: torch.device) -> None:
+        self._arrays, self._device = arrays, device
+
+    def __getitem__(self, name: str) -> Tensor:
+        arrays = self._arrays
+        numbers = arrays.stored(name) if isinstance(arrays, StoredWeights) else arrays[name]
+        tensor = numbers if isinstance(numbers, Tensor) else _as_stored(numbers)
+        return tensor.to(self._device).float()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def _as_stored(numbers: Stored) -> Tensor:
+    if not isinstance(numbers, np.ndarray) or not numbers.flags.writeable:  # torch would warn
+        numbers = decoded(numbers)
+    if numbers.dtype == np.uint16:
+        return torch.from_numpy(numbers).view(torch.bfloat16)
+    return torch.from_numpy(numbers)
 
 
 def to_device(device: torch.device, *parts: Tensor) -> tuple[Tensor, ...]:
