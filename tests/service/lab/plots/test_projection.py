@@ -41,12 +41,10 @@ def test_groups_stay_apart(method: str) -> None:
 
 
 @pytest.mark.full
-def test_groups_stay_apart_in_umap_and_its_seed_is_fixed() -> None:
-    vectors = blobs(3, 20)
-    projection = project(vectors, "umap")
+def test_groups_stay_apart_in_umap() -> None:
+    projection = project(blobs(2, 16), "umap")
     assert projection.name == "UMAP, 15 neighbours"
-    assert separation(projection.points, 20) > 2
-    np.testing.assert_array_equal(projection.points, project(vectors, "umap").points)
+    assert separation(projection.points, 16) > 2
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne", pytest.param("umap", marks=pytest.mark.full)])
@@ -55,9 +53,11 @@ def test_the_least_number_of_texts_is_enough(method: str) -> None:
     assert points.shape == (MIN_TEXTS[method], 2) and np.isfinite(points).all()
 
 
-@pytest.mark.parametrize("method", ["pca", pytest.param("tsne", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "method", ["pca", *(pytest.param(name, marks=pytest.mark.full) for name in ("tsne", "umap"))]
+)
 def test_the_same_vectors_have_the_same_projection(method: str) -> None:
-    vectors = blobs(2, 10)
+    vectors = blobs(2, 4)
     np.testing.assert_array_equal(project(vectors, method).points, project(vectors, method).points)
 
 
