@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.certificates import one_certificate
 from tests.service.server import Server
+
+__all__ = ["one_certificate"]  # a fixture
 
 
 @pytest.fixture

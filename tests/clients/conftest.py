@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import one_certificate
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
+
+__all__ = ["one_certificate"]  # a fixture
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "clustering": "group: "}
 

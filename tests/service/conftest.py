@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from embedwell.inference.request_reader import RequestReader
+from tests.certificates import one_certificate
 from tests.service.pipelines import CountingTokenizer, reader_with
+
+__all__ = ["one_certificate"]  # a fixture
 
 
 @pytest.fixture

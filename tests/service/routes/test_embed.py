@@ -5,7 +5,6 @@ import concurrent.futures
 import gzip
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -30,7 +29,7 @@ def test_two_hundred_texts_in_one_request_keep_their_order(
 @pytest.mark.full
 def test_sixty_four_clients_get_the_same_bytes_as_one(server: Server, texts: list[str]) -> None:
     def send(text: str) -> bytes:
-        response = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)
+        response = server.post("/embed", {"inputs": text})
         assert response.status_code == 200, response.text
         return response.content
 
