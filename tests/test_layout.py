@@ -239,7 +239,6 @@ def test_only_routes_name_the_fields_of_inputs() -> None:
     fields = fields_of_inputs()
     assert {"input", "texts", "documents"} <= fields
     others = [path for path in BEFORE_ROUTES if path.parent.name in {"embedwell", "limits", "http"}]
-    others = [path for path in others if path.stem != "common_fields"]  # describes responses, too
     assert not violations(others, lambda path: fields & {*strings(path)})
 
 

@@ -168,7 +168,10 @@ class Fault(TypedDict):
 
 @forbid_extra
 class FaultWithRequestId(Fault):
-    """An error with the id of its request."""
+    """An error with the id of its request.
+
+    - `request_id`: the request's id, which the header `x-request-id` has, too.
+    """
 
     request_id: str
 
@@ -183,6 +186,7 @@ class Error(TypedDict):
     - `code`: a stable identifier of the error, for programs.
     - `param`: the field that caused the error; null if there is none.
     - `index`: position of the input that caused the error, from 0; null if there is none.
+    - `request_id`: the request's id, which the header `x-request-id` has, too.
     """
 
     error: str
@@ -222,6 +226,7 @@ class VoyageError(TypedDict):
     - `code`: a stable identifier of the error, for programs.
     - `param`: the field that caused the error; null if there is none.
     - `index`: position of the input that caused the error, from 0; null if there is none.
+    - `request_id`: the request's id, which the header `x-request-id` has, too.
     """
 
     detail: str

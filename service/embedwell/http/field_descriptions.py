@@ -6,49 +6,59 @@ Reading them when the document is built costs the start of the server nothing.
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, with_config
 from pydantic_core import CoreSchema
 from typing_extensions import get_original_bases
 
-from embedwell.http.common_fields import REQUEST_FIELDS, RESPONSE_FIELDS
-
 _ITEM = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=\n\n|\n- |\Z)", re.MULTILINE | re.DOTALL)
+_NONE: Mapping[str, str] = MappingProxyType({})
 T = TypeVar("T", bound=type)
 
 
 class DescribedModel(BaseModel):
     """Base class of models whose fields are described."""
 
+    common_fields: ClassVar[Mapping[str, str]] = _NONE
+    """Descriptions of fields that the docstring of a class leaves out."""
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Return the JSON schema with the descriptions of the fields."""
-        return _describe(cls, handler(core_schema), handler)
+        return _describe(cls, cls.common_fields, handler(core_schema), handler)
 
 
-def describe_fields(cls: T) -> T:
-    """Describe the fields of a TypedDict."""
+def describe_fields(cls: T, common_fields: Mapping[str, str] = _NONE) -> T:
+    """Describe the fields of a TypedDict.
+
+    common_fields: descriptions of fields that its docstring leaves out.
+    """
 
     def json_schema(core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return _describe(cls, handler(core_schema), handler)
+        return _describe(cls, common_fields, handler(core_schema), handler)
 
     cls.__get_pydantic_json_schema__ = json_schema  # type: ignore[attr-defined]
     return cls
 
 
-def forbid_extra(cls: T) -> T:
-    """Mark the type of a JSON object that has no other fields, in the OpenAPI document, too."""
-    return describe_fields(with_config(ConfigDict(extra="forbid"))(cls))
+def forbid_extra(cls: T, common_fields: Mapping[str, str] = _NONE) -> T:
+    """Mark the TypedDict of a JSON object that has no other fields, and describe its fields."""
+    return describe_fields(with_config(ConfigDict(extra="forbid"))(cls), common_fields)
 
 
-def _describe(cls: Any, schema: dict[str, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
+def _describe(
+    cls: Any,
+    common_fields: Mapping[str, str],
+    schema: dict[str, Any],
+    handler: GetJsonSchemaHandler,
+) -> dict[str, Any]:
     resolved = handler.resolve_ref_schema(schema)
-    common = REQUEST_FIELDS if issubclass(cls, BaseModel) else RESPONSE_FIELDS
-    descriptions = common | dict(_descriptions(cls))
+    descriptions = {**common_fields, **dict(_descriptions(cls))}
     for name, field in resolved.get("properties", {}).items():
         if name in descriptions:
             field.setdefault("description", descriptions[name])

@@ -9,7 +9,6 @@ from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, NotOffered
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import (
@@ -20,6 +19,7 @@ from embedwell.routes.common.body import (
     examples,
     input_list,
 )
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody, TokenLimit, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage

@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import COHERE, OPENAI
-from embedwell.http.field_descriptions import describe_fields, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
+from embedwell.routes.common.common_fields import describe_fields, forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses

@@ -10,12 +10,12 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_responses import Fault, describe
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import ResponseSize, check_response_numbers
 from embedwell.routes.common.body import input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses

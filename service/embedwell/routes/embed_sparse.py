@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import ResponseSize
 from embedwell.routes.common.body import Inputs, examples, input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import InputBody, PromptBody
 from embedwell.routes.common.response_body import as_lists

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.engine.client.engine_set import EngineHandle, EngineSet
-from embedwell.http.field_descriptions import forbid_extra
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.scores import RerankScore, rerank_score
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription

@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.access import ApiKeys
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import MODEL_PREFIX
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.code_samples import ADDRESS, code_sample
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import DirectRoute, api_router

@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples, input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.request_inputs import Input

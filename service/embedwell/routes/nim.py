@@ -7,8 +7,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage

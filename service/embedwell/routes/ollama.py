@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OLLAMA
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, Texts, examples, input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW

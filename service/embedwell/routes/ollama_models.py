@@ -13,9 +13,9 @@ from typing_extensions import TypedDict
 from embedwell import __version__
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OLLAMA
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry, tagged
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import RequestDep, api_router

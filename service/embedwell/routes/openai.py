@@ -9,9 +9,9 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import VOYAGE
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.response_body import (

@@ -18,7 +18,6 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.position_encoding import (
     PositionEncoding,
@@ -30,6 +29,7 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.response_body import (

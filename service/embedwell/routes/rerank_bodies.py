@@ -16,9 +16,9 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,

@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody, VLLMFields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage

@@ -6,7 +6,6 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.routes.common.body import (
     Body,
     ComparisonInput,
@@ -15,6 +14,7 @@ from embedwell.routes.common.body import (
     examples,
     texts_by_path,
 )
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.options import (
     OPTION_FIELDS,
     InputBody,

@@ -11,9 +11,9 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import model_in_path
 from embedwell.limits.admission import Admission
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router, with_traits
 from embedwell.routes.common.server_state import ServerState

@@ -9,8 +9,8 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, service_errors
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.response_body import (
     JSON,
     Array,

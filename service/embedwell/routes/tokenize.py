@@ -8,11 +8,11 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody, VLLMFields

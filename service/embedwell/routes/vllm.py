@@ -12,12 +12,12 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.error_responses import VLLM
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import ClassificationService, ClassifyRequest
 from embedwell.routes.common.binary_fields import BinaryFields
 from embedwell.routes.common.body import FAIL_FAST, TextInputs, examples, input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import TokenLimit
 from embedwell.routes.common.response_body import (

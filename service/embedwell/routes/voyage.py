@@ -8,9 +8,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import VOYAGE
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW

@@ -8,8 +8,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.routes.common.body import Body, TextList, examples, input_list
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.response_body import Vector, Vectors, as_lists
 from embedwell.routes.common.router import RequestDep, api_router, with_traits

@@ -10,10 +10,10 @@ from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import TextList, Texts, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.body import Body, examples
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_batches.batch import Batch

@@ -13,9 +13,9 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_responses import OPENAI
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.code_samples import ADDRESS, code_sample
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router, with_traits
 from embedwell_batches.batch import MAX_NAME, Batch

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from embedwell.errors import Path
-from embedwell.http.field_descriptions import DescribedModel
+from embedwell.routes.common.common_fields import RequestModel
 from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
 
 FAIL_FAST = Field(fail_fast=True)
@@ -27,7 +27,7 @@ _MAX_REMOVALS = 8
 """Times that unknown null fields are removed; each removal is of all fields that errors name."""
 
 
-class Body(DescribedModel):
+class Body(RequestModel):
     """Immutable request body that rejects unknown fields and converts no types.
 
     An unknown field that is null counts as absent, because many clients send unset options so.

@@ -7,14 +7,14 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import ConfigDict, Field
 
-from embedwell.http.field_descriptions import DescribedModel
+from embedwell.routes.common.common_fields import RequestModel
 from embedwell_models.errors import ImageError
 from embedwell_models.read.inputs import TextOrIds
 
 _SCHEME = 20  # characters within which another URL's scheme ends
 
 
-class _Model(DescribedModel):
+class _Model(RequestModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 

@@ -6,8 +6,8 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.http.field_descriptions import forbid_extra
 from embedwell.http.request_context import RequestContext
+from embedwell.routes.common.common_fields import forbid_extra
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.prompts import Prompt as ResolvedPrompt
 

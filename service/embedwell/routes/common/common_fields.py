@@ -1,9 +1,14 @@
-"""Descriptions of the fields that many types have with the same meaning.
+"""Types of requests and responses, and descriptions of the fields that many of them have.
 
 The docstring of a type describes its other fields, and has precedence.
 """
 
-from typing import Final
+from typing import Final, TypeVar
+
+from embedwell.http import field_descriptions
+from embedwell.http.field_descriptions import DescribedModel
+
+T = TypeVar("T", bound=type)
 
 REQUEST_FIELDS: Final = {
     "add_special_tokens": "Must be true or absent: texts always get the model's special tokens.",
@@ -61,3 +66,19 @@ RESPONSE_FIELDS: Final = {
     "usage": "Number of tokens of the request.",
 }
 """Fields of responses."""
+
+
+class RequestModel(DescribedModel):
+    """Base class of the types of requests."""
+
+    common_fields = REQUEST_FIELDS
+
+
+def describe_fields(cls: T) -> T:
+    """Describe the fields of a TypedDict of responses."""
+    return field_descriptions.describe_fields(cls, RESPONSE_FIELDS)
+
+
+def forbid_extra(cls: T) -> T:
+    """Mark the TypedDict of responses that have no other fields, and describe its fields."""
+    return field_descriptions.forbid_extra(cls, RESPONSE_FIELDS)
