@@ -15,16 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
-from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
 from tests.conftest import Folder
-from tests.models.classic.convert.older import contriever
 from tests.models.colbert import write_colbert
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed
-from tests.models.word_files import vectors, write_text
 
 
 def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
@@ -106,72 +103,6 @@ def test_inspect_names_unsupported_settings(tiny_bert: Folder) -> None:
     assert "modules ['CNN'] are not supported; supported: (" in module
     option = run("inspect", str(tiny_bert(hidden_act="leaky_relu")), status=1)
     assert "config.json: hidden_act = 'leaky_relu' is not supported; supported: [" in option
-
-
-def test_convert_writes_a_folder_beside_the_original_and_prints_its_path(tmp_path: Path) -> None:
-    source = tmp_path / "model"
-    source.mkdir()
-    contriever(source)
-    target = tmp_path / "model-converted"
-    assert run("convert", str(source)).splitlines()[-1] == str(target)
-    assert json.loads(run("inspect", "--json", str(target)))["family"] == "bert"
-    output = run("convert", str(source), status=1)
-    assert f"Error: {target} exists already: delete it, or name another folder with -o" in output
-    other = tmp_path / "new" / "other"
-    assert run("convert", str(source), "-o", str(other)).splitlines()[-1] == str(other)
-
-
-def test_convert_reads_a_file_of_word_vectors_with_its_options(tmp_path: Path) -> None:
-    path = write_text(tmp_path / "glove.50d.txt.gz", vectors())
-    assert run("convert", str(path)).splitlines()[-1] == str(tmp_path / "glove.50d-converted")
-    corpus, target = tmp_path / "corpus.txt", tmp_path / "other"
-    corpus.write_text("the king\nqueen", encoding="utf-8")
-    options = ["--limit", "3", "--exact", "--weights", "idf", "--corpus", str(corpus)]
-    assert run("convert", str(path), "-o", str(target), *options).splitlines()[-1] == str(target)
-    words = WordTokenizer.read(target)
-    assert len(words.vocabulary) == 3 and words.options.exact
-    assert (target / "1_WordWeights").is_dir()
-    output = run("convert", str(path), "-o", str(target), status=1)
-    assert "other exists already" in output
-    (tmp_path / "folder").mkdir()
-    output = run("convert", str(tmp_path / "folder"), "--limit", "3", status=2)
-    assert "--limit, --exact, --weights and --corpus need a file of word vectors" in output
-
-
-def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> None:
-    run("convert", str(write_text(tmp_path / "a.txt", vectors())), "-o", str(tmp_path / "words"))
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("the king,the queen,4\nman,woman,3\nBerlin,x,1\n", encoding="utf-8")
-    target = tmp_path / "small"
-    options = ["--int8", "--dimensions", "8", "--sts", str(pairs)]
-    output = run("compress", str(tmp_path / "words"), "-o", str(target), *options).splitlines()
-    assert [line.split()[0] for line in output] == ["bytes", "spearman", "pearson", str(target)]
-    whole, small = (
-        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        for folder in (tmp_path / "words", target)
-    )
-    assert output[0].split()[1:] == [f"{whole:,}", f"{small:,}", f"{small / whole:.1%}"]
-    before, after, difference = map(float, output[1].split()[1:])
-    assert difference == pytest.approx(after - before, abs=0.01)
-    words, other = str(tmp_path / "words"), str(tmp_path / "tiers")
-    run("compress", words, "-o", other, "--tiers", "4:12,rest:3", "--int8")
-    assert json.loads(run("inspect", "--json", other))["parameters"] == 4 * 12 + 6 * 3 + 3 * 12 + 10
-    assert "is not a list of tiers" in run("compress", words, "-o", "x", "--tiers", "4", status=1)
-    both = ["--codes", "4", "--hash-rows", "5"]
-    refusal = run("compress", words, "-o", "x", *both, status=1)
-    assert "codes and hash rows exclude each other" in refusal
-    assert "at least one option" in run("compress", "model", "-o", str(target), status=2)
-    assert "not a table of vectors" in run(
-        "compress", DEFAULT, "-o", str(tmp_path / "other"), "--int8", status=1
-    )
-
-
-def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:
-    output = run("convert", "all-MiniLM-L6-v2", status=1)
-    assert "no model 'all-MiniLM-L6-v2'; give a folder, or organisation/name on a hub" in output
-    output = run("convert", str(tmp_path), status=1)
-    assert "config.json is missing: not a model folder" in output
-    assert not (tmp_path.parent / f"{tmp_path.name}-converted").exists()
 
 
 def test_embed_writes_npy(embedder: Embedder, tmp_path: Path) -> None:
