@@ -9,9 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # dxg: that of Windows' subsystem for Linux.
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
+# AMD's, which needs the build for its version of ROCm.
+AMD_GPU := $(if $(GPU),,$(wildcard /dev/kfd))
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve install torch pull test test-all test-models test-service test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch rocm-index pull test test-all test-models test-service test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -43,7 +45,13 @@ install:                       ## add `embedwell` to ~/.local/bin, from an envir
 	ln -sfn $(BIN)/embedwell $(PREFIX)/bin/embedwell
 	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "Add $(PREFIX)/bin to PATH to run embedwell by its name" ;; esac
 
-torch: .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
+NEEDS_ROCM_INDEX = $(and $(AMD_GPU),$(filter file,$(origin TORCH_INDEX)))
+torch: $(if $(NEEDS_ROCM_INDEX),rocm-index) .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
+
+rocm-index:
+	@echo "This machine has an AMD GPU ($(AMD_GPU)), which PyTorch's default builds do not use: give the index of your ROCm, as in" >&2
+	@echo "make torch TORCH_INDEX=https://download.pytorch.org/whl/rocmX.Y (or .../whl/cpu to compute on the CPU)" >&2
+	@exit 1
 
 # Tests of a file run one after the other, in one process: they share its servers. A crash of such a
 # process ends them all, because pytest-xdist may wait forever after it started another.
@@ -220,7 +228,7 @@ ifneq ($(TORCH_INDEX),)
 	@echo "No NVIDIA device here: PyTorch is taken from $(TORCH_INDEX) (make TORCH_INDEX= takes pip's own choice)"
 	$(PIP) --no-deps --retries 1 --extra-index-url $(TORCH_INDEX) torch
 endif
-	$(PIP) torch
+	$(PIP) $(if $(AMD_GPU),--extra-index-url $(TORCH_INDEX)) torch
 	@touch $@
 
 PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)

@@ -56,6 +56,17 @@ def test_a_machine_without_a_gpu_gets_the_cpu_build_of_pytorch(checkout: Path) -
     assert "No NVIDIA device here" in output
 
 
+def test_next_to_an_amd_gpu_pytorch_needs_the_index_of_rocm(checkout: Path) -> None:
+    amd, index = ("GPU=", "AMD_GPU=/dev/kfd"), "https://download.pytorch.org/whl/rocm7.2"
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        installed(checkout, *amd, "torch")
+    assert "make torch TORCH_INDEX=https://download.pytorch.org/whl/rocmX.Y" in failed.value.stderr
+    assert not (checkout / "asked").exists()
+    asked, _ = installed(checkout, *amd, f"TORCH_INDEX={index}", "torch")
+    extra = f"--extra-index-url {index} torch"
+    assert [line for line in asked if "torch" in line] == [f"--no-deps --retries 1 {extra}", extra]
+
+
 def test_the_users_index_is_used(checkout: Path) -> None:
     asked, _ = installed(checkout, "TORCH_INDEX=https://example.org/whl", ".venv/torch")
     assert "--extra-index-url https://example.org/whl torch" in asked[0]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from embedwell_models.torch_backend.device import is_ampere_or_newer
+from embedwell_models.torch_backend.device import has_bfloat16
 
 since_ampere = pytest.mark.skipif(
-    torch.cuda.is_available() and not is_ampere_or_newer(torch.device("cuda")),
+    torch.cuda.is_available() and not has_bfloat16(torch.device("cuda")),
     reason="a GPU before Ampere has no bfloat16 and no FlashAttention",
 )

@@ -41,9 +41,10 @@ def rounded_rows(tokens: int) -> int:
 class PassPlan:
     """Plan of an encoder's forward passes on a GPU.
 
-    attention: numbers of layers by the kernel of their attention: flash, triton, or padded, which
-    is slow. kernels: triton, or why torch computes a norm, rotation or pooling in several kernels.
-    shapes: in ascending order, those to record as CUDA graphs. no_graphs: why there are none.
+    attention: numbers of layers by the kernel of their attention: flash, triton, efficient, or
+    padded, which is slow. kernels: triton, or why torch computes a norm, rotation or pooling in
+    several kernels. shapes: in ascending order, those to record as CUDA graphs. no_graphs: why
+    there are none.
     """
 
     attention: Mapping[str, int] = field(default_factory=dict)

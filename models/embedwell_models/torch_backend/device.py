@@ -13,30 +13,51 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_options import why_unsupported_device
 
 CPU = torch.device("cpu")
+_RECENT_AMD = ("gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")  # CDNA 2 to 4, RDNA 3 and 4
 # Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
 _PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
 
 
-def is_ampere_or_newer(device: torch.device) -> bool:
-    """Whether a device is a GPU from Ampere on, which has bfloat16 and FlashAttention."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a device is a GPU with units for bfloat16, FlashAttention and Triton.
+
+    They are NVIDIA's from Ampere on, and AMD's from CDNA 2 and RDNA 3 on.
+    """
+    if device.type != "cuda":
+        return False
+    properties = torch.cuda.get_device_properties(device)
+    architecture = properties.gcnArchName if torch.version.hip else ""
+    return is_recent_gpu((properties.major, properties.minor), architecture)
+
+
+def is_recent_gpu(capability: tuple[int, int], architecture: str = "") -> bool:
+    """Whether a GPU has units for bfloat16.
+
+    architecture: AMD's name, such as gfx90a, whose capability is not a number of NVIDIA's; "" for
+    an NVIDIA GPU.
+    """
+    return architecture.startswith(_RECENT_AMD) if architecture else capability >= (8, 0)
 
 
 @cache
 def why_no_triton(device: torch.device) -> str:
-    """Return why a device does not run our Triton kernels; "" if it does."""
-    if not is_ampere_or_newer(device):
-        return "no GPU from Ampere on"
-    if not find_spec("triton"):  # torch brings it on Linux
-        return "Triton is not installed"
-    return why_kernels_fail(partial(_launch_small_kernel, device))
-
-
-def why_kernels_fail(launch: Callable[[], object]) -> str:
-    """Return why Triton cannot launch a kernel; "" if it can.
+    """Return why a device does not run our Triton kernels; "" if it does.
 
     Triton needs a C compiler, and a cache folder from which libraries may be loaded. Raises errors
     of lacking memory and of a lost device.
+    """
+    if not has_bfloat16(device):
+        return "no GPU from Ampere, CDNA 2 or RDNA 3 on"
+    if not find_spec("triton"):  # torch brings it on Linux
+        return "Triton is not installed"
+    failure = failure_of(partial(_launch_small_kernel, device))
+    return f"Triton fails: {failure}" if failure else ""
+
+
+def failure_of(launch: Callable[[], object]) -> str:
+    """Return why a kernel cannot be launched, in one line; "" if it can.
+
+    Raises errors of lacking memory and of a lost device.
     """
     try:
         launch()
@@ -44,7 +65,7 @@ def why_kernels_fail(launch: Callable[[], object]) -> str:
         if is_out_of_memory(error) or is_device_lost(error):
             raise
         message, _, _ = str(error).strip().partition("\n")
-        return f"Triton fails: {message or type(error).__name__}"
+        return message or type(error).__name__
     return ""
 
 

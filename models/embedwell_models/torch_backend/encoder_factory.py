@@ -28,7 +28,7 @@ from embedwell_models.torch_backend.cuda_graphs import (
     CudaGraphRunner,
     Forward,
 )
-from embedwell_models.torch_backend.device import is_ampere_or_newer
+from embedwell_models.torch_backend.device import has_bfloat16
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -82,7 +82,7 @@ class TorchEncoderFactory:
     def supported(self) -> list[str]:
         """Precisions that run at full speed: float32, then the others in the order of `auto`."""
         if self.device.type != "cpu":
-            return ["float32"] + ["bfloat16"] * is_ampere_or_newer(self.device) + ["float16"]
+            return ["float32"] + ["bfloat16"] * has_bfloat16(self.device) + ["float16"]
         return [
             "float32",
             *(
@@ -163,7 +163,7 @@ def half_precision(device: torch.device) -> str:
     Large activations, as those of T5 and Gemma, overflow in float16, but not in bfloat16. The
     reference sentences do not fill a GPU, so their time is not meaningful.
     """
-    return "bfloat16" if is_ampere_or_newer(device) else "float16"
+    return "bfloat16" if has_bfloat16(device) else "float16"
 
 
 def log_plan(plan: PassPlan, dtype: torch.dtype) -> None:

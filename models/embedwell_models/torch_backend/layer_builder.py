@@ -45,6 +45,7 @@ from embedwell_models.torch_backend.norm import (
     identity,
 )
 from embedwell_models.torch_backend.operators import (
+    EfficientAttention,
     FlashAttention,
     Operators,
     PackedAttention,
@@ -91,7 +92,11 @@ class TorchLayers:
 
     def plan(self, shapes: Sequence[BatchShape]) -> PassPlan:
         """Describe the passes on a GPU; select the shapes whose batches launch the same kernels."""
-        names: dict[type, str] = {FlashAttention: "flash", PackedAttention: "triton"}
+        names: dict[type, str] = {
+            FlashAttention: "flash",
+            PackedAttention: "triton",
+            EfficientAttention: "efficient",
+        }
         attention = Counter(names.get(type(each.attend), "padded") for each in self._attentions)
         why, recorded = self._why_no_graphs(attention), list[BatchShape]()
         if not why:

@@ -9,9 +9,10 @@ from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.device import (
     current_device,
+    failure_of,
     gpu_properties,
+    is_recent_gpu,
     resolve_device,
-    why_kernels_fail,
 )
 
 
@@ -79,6 +80,26 @@ def test_torch_takes_the_number_of_threads_that_was_set_before_it_was_loaded(
     assert torch.get_num_threads() == 3
 
 
+@pytest.mark.parametrize(
+    ("capability", "architecture", "recent"),
+    [
+        ((7, 5), "", False),
+        ((8, 0), "", True),
+        ((12, 0), "", True),
+        ((9, 0), "gfx906:sramecc+:xnack-", False),  # as the capability of a H100
+        ((9, 0), "gfx90a:sramecc+:xnack-", True),
+        ((9, 4), "gfx942", True),
+        ((10, 3), "gfx1030", False),
+        ((11, 0), "gfx1100", True),
+        ((12, 0), "gfx1201", True),
+    ],
+)
+def test_the_capability_of_an_amd_gpu_is_not_a_number_of_nvidias(
+    capability: tuple[int, int], architecture: str, recent: bool
+) -> None:
+    assert is_recent_gpu(capability, architecture) == recent
+
+
 def test_every_gpu_has_properties() -> None:
     assert len([*gpu_properties()]) == torch.cuda.device_count()
 
@@ -133,8 +154,8 @@ def test_the_reason_is_known_where_triton_cannot_compile(error: Exception, reaso
     def launch() -> None:
         raise error
 
-    assert why_kernels_fail(launch) == f"Triton fails: {reason}"
-    assert not why_kernels_fail(lambda: None)
+    assert failure_of(launch) == reason
+    assert not failure_of(lambda: None)
 
 
 def test_a_lack_of_memory_is_not_blamed_on_triton() -> None:
@@ -142,7 +163,7 @@ def test_a_lack_of_memory_is_not_blamed_on_triton() -> None:
         raise torch.OutOfMemoryError
 
     with pytest.raises(torch.OutOfMemoryError):
-        why_kernels_fail(launch)
+        failure_of(launch)
 
 
 def test_a_processor_needs_no_current_device() -> None:

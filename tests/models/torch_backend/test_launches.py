@@ -12,15 +12,21 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.norm import sum_and_norm
-from embedwell_models.torch_backend.operators import Operators, PackedAttention
+from embedwell_models.torch_backend.operators import (
+    EfficientAttention,
+    Operators,
+    PackedAttention,
+)
 from embedwell_models.torch_backend.position_hooks import rotate_pairs
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
+from tests.models.kernel import efficient_kernel
 
-VIEWS = {"flatten", "slice", "split", "split_with_sizes", "view"}
+VIEWS = {"flatten", "select", "slice", "split", "split_with_sizes", "unsqueeze", "view"}
 
 
 def attend(query: Tensor, *_: Any) -> Tensor:
@@ -40,6 +46,16 @@ class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name not in VIEWS:
             self.counts[name] += 1
         return func(*args, **(kwargs or {}))
+
+    def of_layers(self, layers: TorchLayers, width: int) -> Counter[str]:
+        """Return the launches of a pass over all layers."""
+        layout = SequenceLayout([3, 9, 5], CPU)
+        hidden = torch.ones(layout.rows, width)
+        layers(hidden, layout, len(layers))  # which computes what all layers share
+        self.counts.clear()
+        with torch.inference_mode(), self:
+            layers(hidden, layout, len(layers))
+        return self.counts
 
     def one(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that counts as one kernel."""
@@ -77,12 +93,24 @@ def test_a_layer_launches_few_kernels(case: Case, kernels: dict[str, int], tmp_p
             launches.one("rotation", rotate_pairs),
         ),
     )
-    layout = SequenceLayout([3, 9, 5], CPU)
-    hidden = torch.ones(layout.rows, spec.config.hidden_size)
-    layers(hidden, layout, len(layers))  # which computes what all layers share
-    launches.counts.clear()
-    with torch.inference_mode(), launches:
-        layers(hidden, layout, len(layers))
-    each = {"attention": 1} | kernels
-    expected = Counter({name: count * len(layers) for name, count in each.items()})
-    assert launches.counts == expected + Counter(norm=1), "and the final norm"
+    assert launches.of_layers(layers, spec.config.hidden_size) == Counter(
+        {name: count * len(layers) for name, count in ({"attention": 1} | kernels).items()}
+    ) + Counter(norm=1), "and the final norm"
+
+
+def test_a_gpu_before_ampere_launches_one_kernel_for_attention(tmp_path: Path) -> None:
+    write(Case("bert"), tmp_path)
+    spec = families.read(tmp_path)
+    launches = Launches()
+    attention = EfficientAttention(launches.one("attention", efficient_kernel))
+    layers = TorchLayers(
+        *(spec.config, weights.load(tmp_path, spec), TorchLinearFactory(CPU, torch.float32), CPU),
+        Operators(lambda *_: attention),
+    )
+    each = {"attention": 1, "linear": 4, "gelu": 1, "add": 2, "layer_norm": 2}
+    assert launches.of_layers(layers, spec.config.hidden_size) == Counter(
+        {name: count * len(layers) for name, count in each.items()}
+    )
+    shapes = [BatchShape(64, 4, 16)]
+    plan = layers.plan(shapes)
+    assert (plan.attention, plan.shapes) == ({"efficient": len(layers)}, shapes)

@@ -1,5 +1,7 @@
 """Tests of attention by one kernel. The real one needs a GPU: here a plain one is in its place."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,13 +10,14 @@ from hypothesis import strategies as st
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.operators import (
+    EfficientAttention,
     FlashAttention,
     fastest_attention,
     operators_for,
 )
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from tests.models.kernel import kernel
+from tests.models.kernel import efficient_kernel, kernel
 from tests.models.meta import META
 from tests.models.torch_backend.heads import (
     CPU,
@@ -130,3 +133,62 @@ def test_the_operator_of_torch_takes_the_arguments_of_the_plain_kernel(
     operator = FlashAttention(torch.ops.aten._flash_attention_forward)
     mixed = operator(query, key, value, layout, options)
     assert mixed.shape == (layout.rows, HEADS * SIZE) and mixed.dtype == torch.bfloat16
+
+
+EFFICIENT = {name: RULES[name] for name in ("plain", "causal")}
+every_mask = pytest.mark.parametrize("options", EFFICIENT.values(), ids=EFFICIENT)
+
+
+@every_mask
+@pytest.mark.parametrize("shape", [None, BatchShape(32, 8, 32)], ids=["own", "larger"])
+def test_memory_efficient_attention_is_told_what_the_blocks_compute(
+    options: AttentionOptions, shape: BatchShape | None
+) -> None:
+    layout = SequenceLayout([3, 9, 5, 1], CPU, shape=shape)
+    heads = heads_of(layout)
+    mixed = EfficientAttention(efficient_kernel)(*heads, layout, options)
+    expected = padded_attention(*heads, layout, options)[: layout.tokens]
+    torch.testing.assert_close(mixed[: layout.tokens], expected, atol=3e-6, rtol=1e-5)
+    limited = SequenceLayout([3, 9, 5, 1], CPU, shape=shape, key_counts=[3, 5, 5, 1])
+    mixed = EfficientAttention(efficient_kernel)(*heads, limited, options)
+    assert torch.equal(mixed, padded_attention(*heads, limited, options))
+
+
+@every_mask
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_memory_efficient_operator_of_torch_takes_the_arguments_of_the_plain_kernel(
+    options: AttentionOptions, dtype: torch.dtype
+) -> None:
+    layout = SequenceLayout([3, 9], META)
+    host = heads_of(SequenceLayout([3, 9], CPU), dtype)
+    query, key, value = (part.to(META) for part in host)
+    operator = EfficientAttention(torch.ops.aten._efficient_attention_forward)
+    mixed = operator(query, key, value, layout, options)
+    assert mixed.shape == (layout.rows, HEADS * SIZE) and mixed.dtype == dtype
+
+
+@every_mask
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_gpu_before_ampere_attends_without_padding(
+    options: AttentionOptions, dtype: torch.dtype
+) -> None:
+    choose = partial(fastest_attention, has_flash=False, has_triton=False, has_efficient=True)
+    assert isinstance(choose(options, 64, dtype), EfficientAttention)
+    for other, size in ((RULES["window"], 64), (RULES["bias"], 64), (options, 36)):
+        assert choose(other, size, dtype) is padded_attention
+
+
+def test_a_kernel_that_does_not_work_is_replaced_by_the_next() -> None:
+    def choose(*broken: type) -> str:
+        chosen = fastest_attention(
+            *(PLAIN, 64, torch.float16),
+            has_flash=True,
+            has_triton=False,
+            has_efficient=True,
+            works=lambda kernel, *_: type(kernel) not in broken,
+        )
+        return getattr(type(chosen), "__name__", "") if chosen is not padded_attention else "padded"
+
+    assert choose() == "FlashAttention"
+    assert choose(FlashAttention) == "EfficientAttention"
+    assert choose(FlashAttention, EfficientAttention) == "padded"

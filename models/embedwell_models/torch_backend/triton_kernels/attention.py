@@ -53,7 +53,6 @@ def attention_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - kernel
     has_table: tl.constexpr,
     has_query_scores: tl.constexpr,
     has_key_scores: tl.constexpr,
-    precision: tl.constexpr,
 ) -> None:
     """Attend some queries of a head of a text to its keys; a softmax that is updated by block.
 
@@ -100,7 +99,7 @@ def attention_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - kernel
                 mask=is_key[None, :] & is_feature[:, None],
                 other=0.0,
             )
-            scores = tl.dot(q, k, input_precision=precision) * scale
+            scores = tl.dot(q, k, input_precision="ieee") * scale
             if has_cap:  # tanh(z) = 2 sigmoid(2 z) - 1
                 scores = softcap * (2.0 * tl.sigmoid(2.0 * scores / softcap) - 1.0)
             distance = at[None, :] - queries[:, None]
@@ -142,9 +141,7 @@ def attention_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - kernel
                 mask=is_key[:, None] & is_feature[None, :],
                 other=0.0,
             )
-            mixed = tl.dot(
-                weights.to(v.dtype), v, mixed * shrink[:, None], input_precision=precision
-            )
+            mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None], input_precision="ieee")
             largest = new_largest
         tl.store(
             out + (rows[:, None] * heads + head) * size + features[None, :],
@@ -218,7 +215,6 @@ def attend(  # noqa: PLR0913, PLR0917
             has_table=scores.table is not None,
             has_query_scores=scores.query_scores is not None,
             has_key_scores=scores.key_scores is not None,
-            precision="ieee" if query.dtype == torch.float32 else "tf32",
             num_warps=blocks.num_warps,
             num_stages=blocks.num_stages,
         )

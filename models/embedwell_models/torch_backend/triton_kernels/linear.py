@@ -83,7 +83,6 @@ def row_maximum_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
     row_block: tl.constexpr,
     out_block: tl.constexpr,
     inner_block: tl.constexpr,
-    precision: tl.constexpr,
 ) -> None:
     """Compute some outputs of a text; NaN for all of them if a feature of its rows is not finite.
 
@@ -113,7 +112,7 @@ def row_maximum_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
                 mask=is_out[None, :] & (inner < width)[:, None],
                 other=0.0,
             )
-            logits = tl.dot(a, b, logits, input_precision=precision)
+            logits = tl.dot(a, b, logits, input_precision="ieee")
             poison += tl.sum(a.to(tl.float32) * 0.0, axis=1)
         logits = tl.where(is_row[:, None], logits + shift[None, :], 0.0)
         best = tl.maximum(best, tl.max(logits, axis=0))
@@ -138,7 +137,6 @@ def row_maximum(x: Tensor, weight: Tensor, bias: Tensor, ends: Tensor) -> Tensor
             width=width,
             outputs=outputs,
             **sizes,
-            precision="ieee" if exact else "tf32",
             num_warps=4 if exact else 8,
         )
     return out

@@ -94,7 +94,7 @@ def test_small_kernels_compile(capability: int, dtype: str) -> None:
 def test_the_maximum_over_rows_compiles(capability: int, dtype: str) -> None:
     exact = dtype == "fp32"
     constants = {
-        **{"width": 768, "outputs": 30522, "precision": "ieee" if exact else "tf32"},
+        **{"width": 768, "outputs": 30522},
         **linear.row_maximum_blocks(exact),
     }
     warps = 4 if exact else 8
@@ -117,7 +117,7 @@ def test_attention_compiles(
 ) -> None:
     blocks = attention.Blocks.of(size, 512, DTYPES[dtype])
     shape = {
-        **{"size": size, "size_block": size, "precision": "ieee" if dtype == "fp32" else "tf32"},
+        **{"size": size, "size_block": size},
         **{"query_block": blocks.query_block, "key_block": blocks.key_block},
     }
     for kind in kinds:
