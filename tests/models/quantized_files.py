@@ -102,11 +102,8 @@ def fp8_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     """Quantise to FP8 with blocks of 48 rows and columns, of which the last are smaller."""
     rows, columns = (-(-size // 48) for size in weight.shape)
     scale = torch.rand(rows, columns, generator=torch.Generator().manual_seed(1)) / 100 + 0.001
-    spread = torch.empty_like(weight)
-    for row, column in torch.cartesian_prod(
-        torch.arange(weight.shape[0]), torch.arange(weight.shape[1])
-    ).tolist():
-        spread[row, column] = scale[row // 48, column // 48]
+    block_row, block_column = (torch.arange(size) // 48 for size in weight.shape)
+    spread = scale[block_row[:, None], block_column]
     codes = (weight / spread).clamp(-448, 448).to(torch.float8_e4m3fn)
     return {"weight": codes, "weight_scale": scale}, codes.float() * spread
 

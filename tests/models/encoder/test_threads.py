@@ -61,7 +61,7 @@ def test_a_single_threaded_caller_counts_itself_and_no_other() -> None:
 
 @pytest.mark.full(after=1)
 def test_passes_side_by_side_give_the_bits_of_one_after_the_other(any_embedder: Embedder) -> None:
-    ids = any_embedder.tokenizer.encode([f"text {n} " * (1 + n % 40) for n in range(120)])
+    ids = any_embedder.tokenizer.encode([f"text {n} " * (1 + n % 40) for n in range(48)])
     batches = [[row.ids for row in ids[start::6]] for start in range(6)]
     start = threading.Barrier(3)
 

@@ -64,7 +64,7 @@ def test_a_vector_is_as_near_to_gensims_as_those_are_to_each_other(
     theirs = train(tmp_path / "a.model", **KINDS[kind])
     convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
     ours = Embedder.load(tmp_path / "model", device="cpu")
-    rows = texts(2, 60, 50)
+    rows = texts(2, 24, 50)
     vectors = ours.embed([" ".join(words) for words in rows])
     runs = [inferred(theirs, rows, seed) for seed in range(4)]
     among_themselves = np.mean([cosines(*pair).mean() for pair in combinations(runs, 2)])
