@@ -118,6 +118,8 @@ UNUSUAL_TEXTS = [
 ]
 
 Folder = Callable[..., Path]
+COMPILED = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
+"""Sizes of a BERT that the compiled kernels compute: its server starts without importing torch."""
 
 
 def precisions() -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from embedwell.launch.supervised import ENGINE
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.server import Server
 
 BODY = {"inputs": ["red", "green and blue"]}
@@ -86,7 +86,7 @@ def metric(server: Server, name: str) -> str:
 
 def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) -> None:
     with (
-        serving(tiny_bert(), tmp_path, workers=2, admin_key="a") as server,
+        serving(tiny_bert(**COMPILED), tmp_path, workers=2, admin_key="a") as server,
         ThreadPoolExecutor(4) as pool,
     ):
         expected = embed(server)
@@ -111,7 +111,7 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
 
 
 def test_no_request_is_lost_when_an_engine_is_killed(tiny_bert: Folder, tmp_path: Path) -> None:
-    with serving(tiny_bert(), tmp_path) as server, ThreadPoolExecutor(4) as pool:
+    with serving(tiny_bert(**COMPILED), tmp_path) as server, ThreadPoolExecutor(4) as pool:
         expected, done = embed(server), threading.Event()
 
         def send() -> set[bytes]:
@@ -150,7 +150,9 @@ def test_each_engine_is_bound_to_the_processors_of_its_node(
 ) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     cpus = [allowed[0], allowed[-1]]
-    with ServerOnNodes(tmp_path, cpus, model=tiny_bert(), devices="cpu:0,cpu:1") as server:
+    with ServerOnNodes(
+        tmp_path, cpus, model=tiny_bert(**COMPILED), devices="cpu:0,cpu:1"
+    ) as server:
         wait_ready(server)
         embed(server)
         assert [bound(engine) for engine in engines(server)] == [{cpus[0]}, {cpus[1]}]
@@ -170,7 +172,7 @@ def bound(engine: psutil.Process) -> set[int]:
 def test_the_server_serves_until_no_engine_can_be_started(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    folder = tiny_bert()
+    folder = tiny_bert(**COMPILED)
     with serving(folder, tmp_path) as server:
         expected = embed(server)
         (folder / "config.json").rename(folder / "renamed.json")
@@ -188,7 +190,7 @@ def test_the_server_serves_until_no_engine_can_be_started(
 
 
 def test_the_first_engine_decides_the_precision(tiny_bert: Folder, tmp_path: Path) -> None:
-    with serving(tiny_bert(), tmp_path, dtype="auto") as server:
+    with serving(tiny_bert(**COMPILED), tmp_path, dtype="auto") as server:
         trials = [line for line in server.log.splitlines() if "cosine to float32" in line]
         assert len(trials) == len({line.partition(" in ")[2].split()[0] for line in trials})
         assert len(trials) == len(info(server)["engine"]["trials"]) - 1
@@ -196,7 +198,7 @@ def test_the_first_engine_decides_the_precision(tiny_bert: Folder, tmp_path: Pat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the missing devices exist here")
 def test_devices_that_the_machine_lacks_end_the_server(tiny_bert: Folder, tmp_path: Path) -> None:
-    server = Server(tmp_path / "log", model=tiny_bert(), devices="cuda:0,cuda:1")
+    server = Server(tmp_path / "log", model=tiny_bert(**COMPILED), devices="cuda:0,cuda:1")
     server.launch()
     assert server.process.wait(120) == 1
     assert server.log.count("the server continues without this device") == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.responses import error
 from tests.service.server import Options, SeveralModels
 
@@ -19,7 +19,7 @@ NAMES = ("a", "b", "c")
 
 @pytest.fixture(scope="module")
 def source(tiny_bert: Folder) -> str:
-    return str(tiny_bert())
+    return str(tiny_bert(**COMPILED))
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_the_death_of_an_engine_disturbs_no_other_model(source: str, tmp_path: P
 def test_a_model_that_cannot_be_loaded_refuses_its_requests_alone(
     source: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    broken = tiny_bert()
+    broken = tiny_bert(**COMPILED)
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     models: Mapping[str, Options] = {
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_be_loaded_refuses_its_requests_alone(
 def test_a_server_ends_if_a_model_that_it_keeps_cannot_be_loaded(
     source: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    broken = tiny_bert()
+    broken = tiny_bert(**COMPILED)
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     server = SeveralModels(tmp_path, {"a": {"source": source}, "b": {"source": str(broken)}})

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from embedwell_client import Client
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.responses import error
 from tests.service.routes.committed import run_example
@@ -21,7 +21,7 @@ TEXTS = {"query": "red", "texts": ["blue", "green"]}
 def models(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Options]:
     """A reranker, and two embedders of other widths."""
     reranker = write_cross_encoder(tmp_path_factory.mktemp("judge"))
-    wide = tiny_bert(hidden_size=64)
+    wide = tiny_bert(**COMPILED)
     return {
         "judge": {"source": str(reranker)},
         "small": {"source": str(tiny_bert())},

@@ -1,11 +1,11 @@
 """`embedwell evaluate`."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from embedwell.cli.commands import main
 from embedwell.cli.options import install_command
 from embedwell_models.cpu_backend import library
 from embedwell_models.precision.references import SENTENCES
+from tests.service.commands import Done, run_commands
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA, Server
 
@@ -255,25 +256,10 @@ def write_sts_benchmark(folder: Path) -> Path:
     return folder
 
 
-_INVOKE_ALL = """
-import json, sys
-from click.testing import CliRunner
-from embedwell.cli.commands import main
-
-for arguments in json.loads(sys.argv[1]):
-    done = CliRunner().invoke(main, ["evaluate", "mteb", *arguments])
-    print(json.dumps({"status": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}))
-"""
-
-
-def run_mteb(folder: Path, *commands: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Run commands one after the other in another process: mteb warns of much, and loads slowly."""
-    command = [sys.executable, "-c", _INVOKE_ALL, json.dumps(commands)]
-    environment = {**os.environ, "HF_HOME": str(folder / "hub")}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def run_mteb(folder: Path, *commands: Sequence[str]) -> list[Done]:
+    """Run commands in another process: mteb warns of much."""
+    all_arguments = [("evaluate", "mteb", *arguments) for arguments in commands]
+    return run_commands(folder, *all_arguments, HF_HOME=str(folder / "hub"))
 
 
 def test_mteb_scores_a_task_as_the_command_tasks_scores_its_file_and_names_mistakes(
@@ -285,8 +271,8 @@ def test_mteb_scores_a_task_as_the_command_tasks_scores_its_file_and_names_mista
     done, *failed = run_mteb(
         tmp_path, ("STSBenchmark", *source, *forms, "--json"), *((name,) for name in MTEB_PROBLEMS)
     )
-    assert done["status"] == 0, done
-    results = json.loads(done["stdout"])["results"]
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
     expected = run_json("tasks", "--sts", pairs, *source, *forms)["results"]
     for result, same in zip(results, expected, strict=True):
         assert result.pop("scores")["cosine_spearman"] == pytest.approx(
@@ -294,9 +280,9 @@ def test_mteb_scores_a_task_as_the_command_tasks_scores_its_file_and_names_mista
         )
         assert (result.pop("task"), same.pop("task")) == ("STSBenchmark", "similarity pairs.csv")
         assert result == same
-    for result, problem in zip(failed, MTEB_PROBLEMS.values(), strict=True):
-        assert result["status"] == 1, result
-        assert problem in result["stderr"] and "Traceback" not in result["stderr"]
+    for refusal, problem in zip(failed, MTEB_PROBLEMS.values(), strict=True):
+        assert refusal.returncode == 1
+        assert problem in refusal.stderr and "Traceback" not in refusal.stderr
 
 
 MTEB_PROBLEMS = {
@@ -319,9 +305,9 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path, server: Server) -
     commands = re.findall(r"^embedwell evaluate (\w+) (.*)$", script, re.MULTILINE)
     files = re.sub(r"^embedwell .*$", "", script, flags=re.MULTILINE)
     subprocess.run(["bash", "-e", "-c", files], cwd=tmp_path, check=True)
-    of_mteb = [tuple(arguments.split()) for command, arguments in commands if command == "mteb"]
+    of_mteb = [arguments.split() for command, arguments in commands if command == "mteb"]
     for done in run_mteb(tmp_path, *of_mteb):
-        assert done["status"] == 0, done
+        assert done.returncode == 0, done.stderr
     with chdir(tmp_path):
         for command, arguments in commands:
             if command != "mteb":

@@ -11,7 +11,7 @@ import pytest
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.announcements import greeting
 from embedwell.settings.settings import Settings
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.server import Server
 
 ENGINE = {
@@ -81,7 +81,7 @@ def test_a_server_for_other_machines_names_an_address_that_works_and_warns_witho
     host: str, key: str | None, tiny_bert: Folder, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {} if key is None else {"api_key": key}
-    with Server(tmp_path / "log", host=host, model=tiny_bert(), **settings) as server:
+    with Server(tmp_path / "log", host=host, model=tiny_bert(**COMPILED), **settings) as server:
         log = server.log
         assert f"listens on {server.url} and every other address of this machine\n" in log
         [example] = re.findall(r"^try: (.*)", log, re.MULTILINE)

@@ -14,7 +14,7 @@ import pytest
 
 from embedwell.http.failure_log import FailureLog
 from embedwell.launch.logging import JsonFormatter
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.server import Server
 
 PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
@@ -77,7 +77,7 @@ def test_nothing_that_python_reports_is_text_beside_json(failure: str) -> None:
 
 def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"log_format": "json", "request_timeout": 1e-6, "prt": 1, "dytpe": 1}
-    with Server(tmp_path / "log", model=tiny_bert(), **settings) as server:
+    with Server(tmp_path / "log", model=tiny_bert(**COMPILED), **settings) as server:
         assert server.post("/embed", {"inputs": "a"}, **{"x-request-id": "mine"}).status_code == 504
         os.kill(server.engine, signal.SIGKILL)
         server.wait_until(lambda: "engine replaced" in server.log)

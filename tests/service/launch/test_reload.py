@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from embedwell.launch.reload import PlacedModels, read_in_thread
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.server import Options, SeveralModels
 
 NOTHING_CHANGES = "the models file was not reloaded, and nothing changes: "
@@ -46,7 +46,7 @@ class Detached(SeveralModels):
 
 @pytest.fixture(scope="module")
 def source(tiny_bert: Folder) -> str:
-    return str(tiny_bert())
+    return str(tiny_bert(**COMPILED))
 
 
 @pytest.fixture(scope="module")

@@ -303,7 +303,7 @@ def test_files_and_batches_need_the_key(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "batches"
-    content = requests(4000)
+    content = requests(1500)
 
     def completed() -> int:
         with contextlib.suppress(httpx.TransportError):  # the HTTP process is being replaced
@@ -313,18 +313,18 @@ def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
 
     with Server(tmp_path / "log", batch_folder=folder) as server:
         id = create(server, content).json()["id"]
-        for at_least in (50, 400):
+        for at_least in (50, 250):
             server.wait_until(lambda: completed() > at_least)  # noqa: B023 - called at once
             [worker] = server.children(HTTP_PROCESS)
             worker.kill()
-        server.wait_until(lambda: completed() > 800)
+        server.wait_until(lambda: completed() > 500)
         assert server.stop() == 0
     [state] = folder.glob("batches/*/batch.json")
     assert 0 < json.loads(state.read_bytes())["progress"]["input"] < len(content)
     with Server(tmp_path / "log", batch_folder=folder) as server:
         disturbed = finished(server, id)
         undisturbed = finished(server, create(server, content).json()["id"])
-        assert disturbed["request_counts"] == {"total": 4000, "completed": 4000, "failed": 0}
+        assert disturbed["request_counts"] == {"total": 1500, "completed": 1500, "failed": 0}
         both = [results(server, batch["output_file_id"]) for batch in (disturbed, undisturbed)]
     for first, second in zip(*both, strict=True):
         assert first["custom_id"] == second["custom_id"]

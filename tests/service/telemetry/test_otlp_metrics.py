@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.http_receiver import HttpReceiver
 from tests.service.server import Server
 
@@ -66,7 +66,7 @@ def server(
         environment.setenv("OTEL_METRIC_EXPORT_INTERVAL", "50")
         environment.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
         log: Path = tmp_path_factory.mktemp("otlp") / "log"
-        with Server(log, model=tiny_bert(), workers=2, otlp_metrics=True) as server:
+        with Server(log, model=tiny_bert(**COMPILED), workers=2, otlp_metrics=True) as server:
             yield server
 
 

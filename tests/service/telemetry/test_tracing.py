@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.gateways import free_port
 from tests.http_receiver import HttpReceiver
 from tests.service.local_server import local_server
@@ -87,7 +87,7 @@ def server(receiver: OtlpReceiver, tiny_bert: Folder) -> Iterator[HttpServer]:
         environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
         environment.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
         options = {"tracing": True, "cors_origins": "*", "root_path": "/under"}
-        with local_server(tiny_bert(), served_name="small", **options) as server:
+        with local_server(tiny_bert(**COMPILED), served_name="small", **options) as server:
             yield server
 
 
@@ -222,7 +222,7 @@ def test_a_failure_of_the_server_is_an_error_of_the_span(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/v1/traces")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "search")
-    with local_server(tiny_bert(), tracing=True, request_timeout=1e-6) as server:
+    with local_server(tiny_bert(**COMPILED), tracing=True, request_timeout=1e-6) as server:
         server.post("/embed", {"inputs": "a"}, **{"x-request-id": "late"})
     span = of_request(receiver, "late")  # sent when the server stopped
     assert span.status.code == Status.STATUS_CODE_ERROR
@@ -235,7 +235,7 @@ def test_a_server_sends_its_last_spans_when_it_stops(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "1000000")
-    with Server(tmp_path / "log", model=tiny_bert(), tracing=True) as server:
+    with Server(tmp_path / "log", model=tiny_bert(**COMPILED), tracing=True) as server:
         server.post("/embed", {"inputs": "a"}, **{"x-request-id": "before-the-end"})
         assert server.stop() == 0
     assert of_request(receiver, "before-the-end")
@@ -248,7 +248,7 @@ def test_a_receiver_that_is_away_delays_neither_requests_nor_the_end(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100000")
     options: dict[str, Any] = {"tracing": True, "shutdown_timeout": 1}
-    with Server(tmp_path / "log", model=tiny_bert(), **options) as server:
+    with Server(tmp_path / "log", model=tiny_bert(**COMPILED), **options) as server:
         assert server.post("/embed", {"inputs": "a"}).status_code == 200
         server.wait_until(lambda: "exporting spans batch" in server.log)
         assert server.post("/embed", {"inputs": "a"}).status_code == 200
