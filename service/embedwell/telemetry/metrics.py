@@ -25,6 +25,7 @@ from embedwell.inference.served_model import ServedModel
 
 OTHER = "other"  # the path of requests that match no route or are malformed
 _STATUSES = (*(status.value for status in HTTPStatus), ClientDisconnected.status)
+_OFFSETS = {status: offset for offset, status in enumerate(_STATUSES)}
 _BAD_REQUEST = int(HTTPStatus.BAD_REQUEST)  # reading an attribute of an enum is as slow as a call
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _TOKENS = tuple(4.0**power for power in range(1, 10))
@@ -137,7 +138,7 @@ class Metrics:
         by_name = models or {"": counters}
         # Before those of paths, as another model is the first one after a change of the models.
         self._models = [ModelMetrics(of_model) for of_model in by_name.values()]
-        self._requests: dict[tuple[str, int], int] = {}
+        self._requests: dict[str, int] = {}  # the first slot of each path, which has one per status
         self.track([OTHER])
         several = len(by_name) > 1
         self._label_names = ("model",) if several else ()
@@ -150,8 +151,8 @@ class Metrics:
 
     def track(self, paths: Iterable[str]) -> None:
         """Count the requests of these paths separately; all other paths are counted together."""
-        for path_and_status in product(paths, _STATUSES):
-            self._requests[path_and_status] = self._counters.allocate()
+        for path in paths:
+            self._requests[path] = self._counters.allocate(len(_STATUSES))
 
     def register_gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a value of each model that is read at every scrape."""
@@ -163,7 +164,8 @@ class Metrics:
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count a request with a response, and its texts, tokens and times if it succeeded."""
-        self._row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
+        first = self._requests.get(path, self._requests[OTHER])
+        self._row[first + _OFFSETS[status]] += 1
         if context.texts and status < _BAD_REQUEST:
             self._models[context.model_index].observe(context)
 
@@ -177,8 +179,8 @@ class Metrics:
         requests = CounterMetricFamily(
             "embedwell_requests", "Requests with a response.", labels=("path", "status")
         )
-        for (path, status), slot in self._requests.items():
-            if count := total(slot):
+        for (path, first), status in product(self._requests.items(), _STATUSES):
+            if count := total(first + _OFFSETS[status]):
                 requests.add_metric((path, str(status)), count)
         yield requests
         for totals in zip(*(model.totals() for model in self._models), strict=True):
