@@ -358,7 +358,10 @@ def test_the_supervisor_loads_no_large_packages() -> None:
 @pytest.mark.parametrize(
     ("module", "others"),
     [
-        ("embedwell.launch.engine_process", "PIL asyncio click fastapi pydantic torch tqdm"),
+        (
+            "embedwell.launch.engine_process, embedwell.engine.worker.main",
+            "PIL asyncio click fastapi pydantic torch tqdm",
+        ),
         ("embedwell_models.embedder", "PIL asyncio email subprocess torch tqdm zipfile"),
     ],
 )

@@ -9,7 +9,6 @@ from dataclasses import asdict
 import orjson
 
 from embedwell.engine.wire.spec import EngineSpec
-from embedwell.engine.worker.main import is_transient, start
 from embedwell.gc_tuning import settle_heap
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.supervised import (
@@ -19,7 +18,6 @@ from embedwell.launch.supervised import (
     tell_supervisor,
 )
 from embedwell_models.errors import ModelError
-from embedwell_models.loading import loaded_model  # noqa: F401 - which loading would import
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +49,9 @@ def run_engine(spec: EngineSpec) -> None:
     Raises errors that may be temporary (memory, files or device are not available); exits on
     permanent ones.
     """
+    # Here, so that an engine imports it while the first process imports what HTTP processes share.
+    from embedwell.engine.worker.main import is_transient, start
+
     try:
         engine, startup_choices = start(spec)
     except Exception as error:
