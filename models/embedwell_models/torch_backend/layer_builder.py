@@ -137,7 +137,7 @@ class TorchLayers:
             states = after
         if num_layers < len(self):
             return states.evaluate()
-        last = self._sum_and_norm(states, self._final)[1]
+        last = self._sum_and_norm(states, self._final, keeps_sum=False)[1]
         return self._mean([*mixed, last]) if self._mix else last
 
     def _mean(self, states: Sequence[Tensor]) -> Tensor:

@@ -145,14 +145,18 @@ class Layer(ABC):
     def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
 
+    def norm_of(self, parts: Sum, norm: Norm) -> Tensor:
+        """Return the norm of a sum that nothing else reads: (T, D)."""
+        return self.sum_and_norm(parts, norm, keeps_sum=False)[1]
+
 
 class PostNormLayer(Layer):
     """Post-norm layer: each part is added to its input, then the sum is normalised."""
 
     def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
         x = states.evaluate()
-        _, x = self.sum_and_norm(self.attention(x, layout, residual=x), self.attention_norm)
-        return Sum(self.sum_and_norm(self.ffn(x, residual=x), self.ffn_norm)[1])
+        x = self.norm_of(self.attention(x, layout, residual=x), self.attention_norm)
+        return Sum(self.norm_of(self.ffn(x, residual=x), self.ffn_norm))
 
 
 class DoublePostNormLayer(Layer):
@@ -161,9 +165,9 @@ class DoublePostNormLayer(Layer):
     def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
         x = states.evaluate()
         mixed = self.attention(x, layout, residual=x)
-        _, normed = self.sum_and_norm(mixed, self.attention_output_norm)
-        _, x = self.sum_and_norm(Sum(normed, x), self.attention_norm)
-        return Sum(self.sum_and_norm(self.ffn(x, residual=x), self.ffn_norm)[1])
+        normed = self.norm_of(mixed, self.attention_output_norm)
+        x = self.norm_of(Sum(normed, x), self.attention_norm)
+        return Sum(self.norm_of(self.ffn(x, residual=x), self.ffn_norm))
 
 
 class PreNormLayer(Layer):

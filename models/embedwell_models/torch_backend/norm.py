@@ -5,6 +5,7 @@ T tokens, D hidden size.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -72,11 +73,16 @@ class Sum:
         return branch if self.residual is None else self.residual + branch
 
 
-SumAndNorm = Callable[[Sum, Norm], tuple[Tensor, Tensor]]
-"""Function that computes a sum and its norm: (T, D) each."""
+class SumAndNorm(Protocol):
+    """Compute a sum and its norm: (T, D) each.
+
+    keeps_sum: False if the sum is not read; then it may not be computed, and holds anything.
+    """
+
+    def __call__(self, parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor, Tensor]: ...
 
 
-def sum_and_norm(parts: Sum, norm: Norm) -> tuple[Tensor, Tensor]:
+def sum_and_norm(parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor, Tensor]:
     """Compute a sum and its norm on any device: (T, D) each."""
     total = parts.evaluate()
     return total, norm(total)

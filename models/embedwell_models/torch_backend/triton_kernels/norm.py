@@ -72,12 +72,16 @@ def sum_and_norm_kernel(  # noqa: PLR0913, PLR0917
         tl.store(out + row + columns, y.to(out.dtype.element_ty), mask=inside)
 
 
-def sum_and_norm(parts: Sum, norm: Norm) -> tuple[Tensor, Tensor]:
-    """Compute a sum and its norm, which is that of the sum before it is rounded: (T, D) each."""
+def sum_and_norm(parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor, Tensor]:
+    """Compute a sum and its norm, which is that of the sum before it is rounded: (T, D) each.
+
+    keeps_sum: False if only the norm is read; then the sum is not written.
+    """
     branch, kinds = parts.branch.contiguous(), (_kind(parts.branch_norm), _kind(norm))
     x, width = parts.residual, branch.shape[1]
     adds = x is not None or kinds[0] != "none"
-    total = torch.empty_like(branch) if adds else branch
+    writes = adds and (keeps_sum or kinds[1] == "none")
+    total = torch.empty_like(branch) if writes else branch
     out = total if kinds[1] == "none" else torch.empty_like(branch)
     block = triton.next_power_of_2(width)
     if len(branch) and out is not branch:
@@ -88,7 +92,7 @@ def sum_and_norm(parts: Sum, norm: Norm) -> tuple[Tensor, Tensor]:
             block=block,
             branch_norm=kinds[0],
             has_x=x is not None,
-            keeps_total=adds,
+            keeps_total=writes,
             norm=kinds[1],
             num_warps=4 if block <= 2048 else 8,
         )

@@ -1,7 +1,10 @@
 """Tests of sum and norm in Triton's interpreter, beside torch."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedwell_models.torch_backend.norm import LayerNorm, Norm, RMSNorm, Sum, identity
 from embedwell_models.torch_backend.norm import sum_and_norm as on_torch
@@ -35,6 +38,27 @@ def test_sum_and_norm_are_those_of_torch(
     norm = build(kind, width, 1)
     for found, expected in zip(sum_and_norm(parts, norm), on_torch(parts, norm), strict=True):
         torch.testing.assert_close(found, expected, atol=3e-6, rtol=1e-5)
+
+
+class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Mode that counts tensors that are allocated for results."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten.empty_like.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", ["layer", "none"])
+def test_a_sum_that_is_not_read_is_not_written(kind: str) -> None:
+    parts, norm = Sum(torch.randn(3, 8), torch.randn(3, 8)), build(kind, 8, 1)
+    with Allocations() as both:  # type: ignore[no-untyped-call]
+        _, expected = sum_and_norm(parts, norm)
+    with Allocations() as alone:  # type: ignore[no-untyped-call]
+        _, normed = sum_and_norm(parts, norm, keeps_sum=False)
+    assert torch.equal(normed, expected)
+    assert (both.count, alone.count) == ((2, 1) if kind == "layer" else (1, 1))
 
 
 def test_half_precision_is_rounded_once() -> None:
