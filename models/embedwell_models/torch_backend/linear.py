@@ -11,6 +11,7 @@ from torch import Tensor
 
 from embedwell_models.torch_backend.norm import Sum
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.text_blocks import pool_by_text
 
 
 @dataclass(frozen=True)
@@ -93,23 +94,15 @@ class LinearFactory(Protocol):
 
     def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
         """Build the maximum of 0 and a linear layer over the rows of each sequence."""
-        return _RowMaximum(self(weight, bias, name=name), len(weight))
+        return _RowMaximum(self(weight, bias, name=name))
 
 
 @dataclass(frozen=True)
 class _RowMaximum:
     linear: Linear
-    width: int
-    block: int = 64  # rows whose results are in memory at once
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        lengths = [*layout.host_lengths]
-        maxima = x.new_zeros(len(lengths), self.width)
-        for maximum, rows in zip(maxima, torch.split(x, lengths), strict=True):
-            for block in torch.split(rows, self.block):
-                if len(block):
-                    torch.maximum(maximum, self.linear(block).amax(dim=0), out=maximum)
-        return maxima
+        return pool_by_text(x, layout, lambda rows: self.linear(rows).relu(), "max")
 
 
 class _GatedLinear:

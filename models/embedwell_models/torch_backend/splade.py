@@ -19,9 +19,8 @@ from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import HostCopy, pair_to_tensors, side_stream
+from embedwell_models.torch_backend.text_blocks import pool_by_text
 from embedwell_models.vectors import Floats
-
-_ROWS = 64  # tokens whose logits are in memory at once if they are summed
 
 
 class TorchSpladeHead:
@@ -65,20 +64,16 @@ class TorchSpladeHead:
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
             pooled = self._log(self._maximum(x, layout))
         else:
-            lengths = [*layout.host_lengths]
-            pooled = torch.stack([self._sum(rows) for rows in torch.split(x, lengths)])
+            pooled = pool_by_text(x, layout, self._log_of_logits, "sum")
         # relu and max may hide values that are not finite.
         finite = torch.segment_reduce(
             x.isfinite().all(dim=1).float(), "min", lengths=layout.lengths, axis=0, unsafe=True
         )
         return pooled.masked_fill(finite[:, None] == 0, torch.nan).float()
 
-    def _sum(self, rows: Tensor) -> Tensor:
+    def _log_of_logits(self, rows: Tensor) -> Tensor:
         assert self._logits is not None
-        total = rows.new_zeros(1, dtype=torch.float32)
-        for part in torch.split(rows, _ROWS):
-            total = total + self._log(self._logits(part).relu()).sum(dim=0)
-        return total
+        return self._log(self._logits(rows).relu())
 
     def _log(self, activations: Tensor) -> Tensor:
         logs = activations.float().log1p()
