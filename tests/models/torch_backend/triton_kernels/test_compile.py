@@ -1,6 +1,7 @@
 """Tests that the kernels compile for GPUs, which needs none."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,7 +20,36 @@ from embedwell_models.torch_backend.triton_kernels import (
 )
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-CAPABILITIES = (80, 90, 100)  # A100, H100 and B200
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A kind of GPU. shared: bytes of shared memory that a block of threads can have."""
+
+    backend: str
+    architecture: int | str
+    warp: int
+    shared: int
+    half: str = "bf16"
+
+    def __str__(self) -> str:
+        return str(self.architecture)
+
+
+GPUS = [
+    Gpu("cuda", 80, 32, 163 << 10),  # A100
+    Gpu("cuda", 90, 32, 227 << 10),  # H100
+    Gpu("cuda", 100, 32, 227 << 10),  # B200
+]
+T4 = Gpu("cuda", 75, 32, 64 << 10, half="fp16")  # where torch computes so far
+OTHER_GPUS = [
+    Gpu("cuda", 86, 32, 99 << 10),  # A10
+    Gpu("cuda", 89, 32, 99 << 10),  # L4
+    Gpu("cuda", 120, 32, 99 << 10),  # RTX 5090
+    Gpu("hip", "gfx942", 64, 64 << 10),  # MI300
+    Gpu("hip", "gfx1100", 32, 64 << 10),  # RX 7900
+]
+every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=str)
 ARRAYS_OF_INTEGERS = {"ends", "skipped", "key_counts", "index"}
 FLOATS = {"eps", "branch_eps", "scale", "softcap"}
 INTEGERS = {"window", "farthest", "relative"}
@@ -46,9 +76,9 @@ KINDS_OF_ATTENTION: list[dict[str, object]] = [
 
 
 def compiled(
-    kernel: Any, constants: Mapping[str, object], dtype: str, capability: int, **options: int
+    kernel: Any, constants: Mapping[str, object], dtype: str, gpu: Gpu, **options: int
 ) -> bytes:
-    """Machine code of a kernel. constants: its compile-time arguments."""
+    """Machine code of a kernel, which fits a GPU. constants: its compile-time arguments."""
 
     def type_of(name: str) -> str:
         if name in constants:
@@ -67,31 +97,33 @@ def compiled(
         signature={name: type_of(name) for name in names},
         constexprs={(names.index(name),): value for name, value in constants.items()},
     )
-    result = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
-    code: bytes = result.asm["cubin"]
+    target = GPUTarget(gpu.backend, gpu.architecture, gpu.warp)
+    result = triton.compile(source, target=target, options=options)
+    assert result.metadata.shared <= gpu.shared
+    code: bytes = result.asm["cubin" if gpu.backend == "cuda" else "hsaco"]
     return code
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@every_gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_small_kernels_compile(capability: int, dtype: str) -> None:
-    assert compiled(probe.store_one_kernel, {}, "fp32", capability)
+def test_small_kernels_compile(gpu: Gpu, dtype: str) -> None:
+    assert compiled(probe.store_one_kernel, {}, "fp32", gpu)
     for kind, inner in (("layer", "none"), ("rms", "rms")):
         kinds = {"norm": kind, "branch_norm": inner}
-        assert compiled(norm.sum_and_norm_kernel, NORM | kinds, dtype, capability)
+        assert compiled(norm.sum_and_norm_kernel, NORM | kinds, dtype, gpu)
     for activation in ("gelu", "silu", "tanh"):
         constants: dict[str, object] = {"width": 3072, "block": 1024, "activation": activation}
-        assert compiled(linear.gated_kernel, constants, dtype, capability)
+        assert compiled(linear.gated_kernel, constants, dtype, gpu)
     for interleaved in (False, True):
         constants = ROTARY | {"interleaved": interleaved}
-        assert compiled(rotary.rotary_kernel, constants, dtype, capability)
+        assert compiled(rotary.rotary_kernel, constants, dtype, gpu)
     for mode in ("mean", "max", "lasttoken"):
-        assert compiled(pooling.pooling_kernel, POOLING | {"mode": mode}, dtype, capability)
+        assert compiled(pooling.pooling_kernel, POOLING | {"mode": mode}, dtype, gpu)
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@every_gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_maximum_over_rows_compiles(capability: int, dtype: str) -> None:
+def test_the_maximum_over_rows_compiles(gpu: Gpu, dtype: str) -> None:
     exact = dtype == "fp32"
     constants = {
         **{"width": 768, "outputs": 30522},
@@ -99,10 +131,10 @@ def test_the_maximum_over_rows_compiles(capability: int, dtype: str) -> None:
     }
     warps = 4 if exact else 8
     kernel = linear.row_maximum_kernel
-    assert compiled(kernel, constants, dtype, capability, num_warps=warps)
+    assert compiled(kernel, constants, dtype, gpu, num_warps=warps)
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@every_gpu
 @pytest.mark.parametrize(
     ("dtype", "size", "kinds"),
     [
@@ -113,7 +145,7 @@ def test_the_maximum_over_rows_compiles(capability: int, dtype: str) -> None:
     ids=["many", "wide", "float32"],
 )
 def test_attention_compiles(
-    capability: int, dtype: str, size: int, kinds: list[dict[str, object]]
+    gpu: Gpu, dtype: str, size: int, kinds: list[dict[str, object]]
 ) -> None:
     blocks = attention.Blocks.of(size, 512, DTYPES[dtype])
     shape = {
@@ -122,7 +154,29 @@ def test_attention_compiles(
     }
     for kind in kinds:
         assert compiled(
-            *(attention.attention_kernel, PLAIN | shape | kind, dtype, capability),
+            *(attention.attention_kernel, PLAIN | shape | kind, dtype, gpu),
             num_warps=blocks.num_warps,
             num_stages=blocks.num_stages,
         )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "size"),
+    [pytest.param(T4, 64, marks=pytest.mark.full), *((gpu, 256) for gpu in OTHER_GPUS)],
+    ids=str,
+)
+def test_the_largest_kernels_fit_other_gpus(gpu: Gpu, size: int) -> None:
+    blocks = attention.Blocks.of(size, 512, torch.float16)
+    shape = {
+        **{"size": size, "size_block": size},
+        **{"query_block": blocks.query_block, "key_block": blocks.key_block},
+    }
+    constants = {"width": 768, "outputs": 30522, **linear.row_maximum_blocks(exact=False)}
+    norms = {"norm": "layer", "branch_norm": "rms"}
+    assert compiled(norm.sum_and_norm_kernel, NORM | norms, gpu.half, gpu)
+    assert compiled(linear.row_maximum_kernel, constants, gpu.half, gpu, num_warps=8)
+    assert compiled(
+        *(attention.attention_kernel, PLAIN | shape | KINDS_OF_ATTENTION[-1], gpu.half, gpu),
+        num_warps=blocks.num_warps,
+        num_stages=blocks.num_stages,
+    )
