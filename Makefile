@@ -155,8 +155,8 @@ image: .venv/dev               ## build the image and run it, as root: podman, r
 
 # Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
 # `check` has pulled the model: make would begin with the stages that need none while it is pulled.
-STAGES := test-models test-service test-rest test-compilers attacks test-bulk types test-isa test-roundings \
-	test-without-torch image test-triton docs
+STAGES := test-models test-service test-rest test-compilers attacks test-bulk test-without-torch image \
+	test-isa test-roundings types test-triton docs
 TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
 	PARALLEL='$(PARALLEL) --maxprocesses 2' WAITING='$(WAITING) -n 3'
 

@@ -1,8 +1,9 @@
 """Servers for the clients: with prompts, with a tag, a reranker, with a key and a short queue."""
 
 import contextlib
+import os
+import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,9 +24,9 @@ QUERY = "What is rust?"
 DOCUMENTS = ["A fungus.", "Iron oxide.", "The name of a game."]
 LONG_DOCUMENT = "a long text " * 40  # for longer than the reranker reads
 
-LONG_TEXTS = ["a long text " * 80] * 24  # for longer than max_wait
+LONG_TEXTS = ["a long text " * 80] * 24
 
-KeepBusy = Callable[[], AbstractContextManager[None]]
+KeepBusy = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
 @pytest.fixture(scope="package")
@@ -84,19 +85,31 @@ def strict_server(
 
 
 @pytest.fixture
-def keep_busy(strict_server: HttpServer) -> KeepBusy:
-    """Clients that keep `strict_server` busy during a `with` block."""
+def keep_busy(strict_server: Server) -> KeepBusy:
+    """A request that waits in `strict_server` during a `with` block, as its engine is stopped.
+
+    The block gets a function that lets the engine go on earlier.
+    """
 
     @contextlib.contextmanager
-    def block() -> Iterator[None]:
+    def block() -> Iterator[Callable[[], None]]:
+        engine = strict_server.engine
+
+        def go_on() -> None:
+            with contextlib.suppress(ProcessLookupError):  # the server has replaced it
+                os.kill(engine, signal.SIGCONT)
+
         request = threading.Thread(
             target=strict_server.post, args=("/embed", {"inputs": LONG_TEXTS})
         )
-        request.start()
-        deadline = time.monotonic() + 20
-        while strict_server.client.get("/ready").json()["queued_tokens"] < 1000:
-            assert time.monotonic() < deadline
-        yield
-        request.join()
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            request.start()
+            ready = strict_server.client
+            strict_server.wait_until(lambda: ready.get("/ready").json()["queued_tokens"] >= 1000)
+            yield go_on
+        finally:
+            go_on()
+            request.join()
 
     return block

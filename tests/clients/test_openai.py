@@ -172,9 +172,17 @@ def test_a_wrong_key_and_a_full_queue_raise_the_clients_exceptions(
 
 
 def test_the_client_retries_a_refused_request(strict_server: Server, keep_busy: KeepBusy) -> None:
-    with client_of(strict_server, "secret") as client, keep_busy():
-        retrying_client = client.with_options(max_retries=10)
-        assert retrying_client.embeddings.create(model=DEFAULT, input=LONG_TEXTS).data
+    statuses = list[int]()
+    with client_of(strict_server, "secret") as client, keep_busy() as go_on:
+
+        def note(response: Any) -> None:
+            statuses.append(response.status_code)
+            go_on()
+
+        with openai.DefaultHttpxClient(event_hooks={"response": [note]}) as http_client:
+            retrying_client = client.with_options(max_retries=10, http_client=http_client)
+            assert retrying_client.embeddings.create(model=DEFAULT, input=LONG_TEXTS).data
+    assert (statuses[0], statuses[-1]) == (429, 200)
 
 
 def test_a_suffix_of_the_model_selects_the_prompt(server_with_prompts: Server) -> None:

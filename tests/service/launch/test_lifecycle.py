@@ -490,12 +490,12 @@ def test_a_query_does_not_wait_for_an_earlier_large_request(
     with Server(tmp_path / "log", max_wait=0.01, max_wait_large=0.05) as server:
         body = json.dumps({"inputs": ["a long text " * 80] * 1200}).encode()
         with connect(server) as bulk:
+            os.kill(server.engine, signal.SIGSTOP)  # so that the texts wait until they are seen
             bulk.sendall(
                 b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
                 + body
             )
-            while server.client.get("/ready").json()["queued_tokens"] < 250_000:
-                time.sleep(0.01)
+            server.wait_until(lambda: queued(server) >= 250_000)
             refused = server.client.post("/embed", content=body)
             assert error(refused, 429)["code"] == "overloaded"
             with connect(server) as unread:  # refused by its size
@@ -506,6 +506,7 @@ def test_a_query_does_not_wait_for_an_earlier_large_request(
                 assert b" 429 " in unread.recv(1 << 16)
                 unread.sendall(body + b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 assert b" 200 " in unread.recv(1 << 16)
+            os.kill(server.engine, signal.SIGCONT)
             assert server.post("/embed", {"inputs": "a query"}).status_code == 200
             bulk.settimeout(0.01)
             with pytest.raises(TimeoutError):
