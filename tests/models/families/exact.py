@@ -65,7 +65,14 @@ class Expected:
 @contextmanager
 def in_float64(model: Any) -> Iterator[Any]:
     """Yield a copy of a torch model that computes in float64, also where it asks for float32."""
-    exact = copy.deepcopy(model).double()
+    with widened(copy.deepcopy(model)) as exact:
+        yield exact
+
+
+@contextmanager
+def widened(model: Any) -> Iterator[Any]:
+    """Convert a torch model to float64, and compute in it also where the model asks for float32."""
+    exact = model.double()
     with _float64():
         yield exact
 
