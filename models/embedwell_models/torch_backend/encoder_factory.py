@@ -131,7 +131,10 @@ class TorchEncoderFactory:
         log_plan(plan, linear.dtype)
 
         def runner(forward: Forward) -> CudaGraphRunner:
-            return CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs, plan)
+            recorder = CudaGraphRecorder(device)
+            return CudaGraphRunner(
+                forward, device, recorder, graphs, plan, rehearse=recorder.rehearse
+            )
 
         return TorchEncoder(embeddings, layers, runner)
 

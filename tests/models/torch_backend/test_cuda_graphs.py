@@ -17,7 +17,12 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes, rounded_rows
-from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
+from embedwell_models.torch_backend.cuda_graphs import (
+    RECORDED_SHAPES,
+    CudaGraphRunner,
+    Forward,
+    Rehearsal,
+)
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
@@ -330,7 +335,7 @@ def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
 
 def test_the_recorded_shapes_go_from_small_to_large_and_each_is_of_use() -> None:
     sizes = [(shape.rows, shape.max_sequences, shape.max_length) for shape in RECORDED_SHAPES]
-    assert sizes == sorted(set(sizes)) and len(sizes) == 38
+    assert sizes == sorted(set(sizes)) and len(sizes) == 114
     for rows, texts, longest in sizes:
         assert longest <= rows == rounded_rows(rows)
         full = [longest] * min(texts, rows // longest)
@@ -346,3 +351,68 @@ def test_short_texts_have_shapes_of_short_texts() -> None:
     assert graphs.shape([100] * 9) == BatchShape(1024, 256, 128)
     assert graphs.shape([300, 300]) == BatchShape(768, 4, 512)
     assert graphs.shape([1000]) == BatchShape(1024, 4, 1024)
+
+
+LARGE = [SMALL[-1], BatchShape(2048, 4, 2048), BatchShape(4096, 64, 512), BatchShape(8192, 64, 512)]
+
+
+class Rehearsals:
+    """Rehearsals on a GPU with 8 GB free, on which some numbers of rows are slow or do not fit."""
+
+    def __init__(self, slow: int = 10**9, large: int = 10**9, too_large: int = 10**9) -> None:
+        self.slow, self.large, self.too_large = slow, large, too_large
+        self.count = 0
+
+    def __call__(self, compute: Callable[[], Tensor]) -> Rehearsal:
+        self.count += 1
+        result = compute()
+        rows = len(result)
+        if rows >= self.too_large:
+            raise torch.OutOfMemoryError
+        memory = 2 * 10**9 if rows >= self.large else 10**9
+        return Rehearsal(result, memory, 8 * 10**9, 1.0, 2.0 if rows >= self.slow else 1.2)
+
+
+def recorded_rows(rehearse: Rehearsals | None) -> tuple[list[int], RecordedShapes]:
+    outcome, plan = RecordedShapes(), PassPlan(shapes=LARGE)
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), outcome, plan, rehearse=rehearse)
+    graphs.warm()
+    for lengths in ([60], [2000], [400] * 9, [500] * 16):
+        shape = graphs.shape(lengths)
+        layout = SequenceLayout(lengths, CPU, shape=shape, ids=np.arange(sum(lengths)))
+        expected = forward(layout.ids.clone(), layout)
+        assert torch.equal(graphs(layout), expected)
+    return [shape.rows for shape in outcome.recorded], outcome
+
+
+def test_large_shapes_are_recorded_where_the_gpu_waits_for_the_host_and_has_the_memory() -> None:
+    every = Rehearsals()
+    assert recorded_rows(every)[0] == [8192, 4096, 2048, 64]
+    assert every.count == 3, "small shapes need no rehearsal"
+    for some in (Rehearsals(slow=4096), Rehearsals(large=4096), Rehearsals(too_large=4096)):
+        rows, outcome = recorded_rows(some)
+        assert (rows, outcome.failed) == ([2048, 64], [])
+    assert recorded_rows(None)[0] == [64]
+
+
+def test_graphs_of_large_shapes_share_the_memory_of_their_results() -> None:
+    results: list[Tensor] = []
+
+    def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        results.append(compute())
+        return lambda: None, results[-1]
+
+    plan = PassPlan(shapes=LARGE)
+    arguments = forward, CPU, record, RecordedShapes(), plan
+    CudaGraphRunner(*arguments, rehearse=Rehearsals()).warm()
+    assert [len(each) for each in results] == [8192, 4096, 2048, 64]
+    assert len({each.data_ptr() for each in results}) == 2
+
+
+@pytest.mark.parametrize("tokens", [1025, 1300, 2049, 4000, 9000, 16384])
+def test_at_most_a_fifth_of_a_large_shape_is_padding(tokens: int) -> None:
+    count = tokens // 100
+    lengths = [100] * count + [tokens - 100 * count] * (tokens > 100 * count)
+    fitting = next(each for each in RECORDED_SHAPES if each.holds(BatchShape.of(lengths)))
+    assert 0.8 * fitting.rows < tokens <= fitting.rows
+    assert fitting.max_sequences * fitting.max_length == 8 * fitting.rows
