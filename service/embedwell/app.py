@@ -51,6 +51,7 @@ def create_app(
     shutting_down: returns whether the server was told to stop.
     """
     settings = context.settings
+    host = settings.host if settings.listens_on_tcp else ""
     models = served_models(context, engines)
     metrics = build_metrics(models)
     limits = _http_limits(settings)
@@ -71,7 +72,7 @@ def create_app(
         keys=ApiKeys([*settings.keys, *settings.admin_keys]) if settings.keys else None,
         metrics=metrics,
         browsers=BrowserChecks.of(
-            settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
+            host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
         models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
         check_load=partial(check_unread, admissions),

@@ -55,9 +55,10 @@ class InheritedServer:
     """The settings and shared descriptors of a server.
 
     models: the served models, the default model first; or the devices of the only model.
-    port: port on which the server listens.
+    port: port on which the server listens; 0 if it listens on Unix sockets alone.
     listener_fds: for each HTTP process, the descriptors of its listening sockets.
     started: start time of the server, in seconds since 1970.
+    handed_over: whether the sockets are systemd's, which keeps them open for the next start.
     """
 
     settings: Settings
@@ -65,6 +66,7 @@ class InheritedServer:
     port: int
     listener_fds: Sequence[Sequence[int]]
     started: int = field(default_factory=lambda: int(time.time()))
+    handed_over: bool = False
 
     def counters(self, row: int) -> SharedCounters:
         """Open the server's shared counters, its first model's, for the process of a row."""

@@ -21,8 +21,6 @@ from embedwell.launch.supervised import ENGINE
 MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
-_LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
-
 
 def error_of(response: httpx.Response) -> dict[str, Any]:
     """The error object of a response of any API, with the text under `message`."""
@@ -51,6 +49,9 @@ class Server(HttpServer):
     process.
     A start uses nothing that another test has measured.
     """
+
+    listens = re.compile(r'listens on (http://[^\s"\\]+)')
+    """The line of the log that names the address."""
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
         self._log, self._port = log, port
@@ -81,10 +82,14 @@ class Server(HttpServer):
         while match is None:
             assert self.process.poll() is None and time.monotonic() < deadline, self.log
             time.sleep(0.02)
-            match = _LISTENS.search(self.log)
-        self.url = match.group(1)
-        self.client = httpx.Client(base_url=self.url, timeout=120)
+            match = self.listens.search(self.log)
+        self.connect(match.group(1))
         return self
+
+    def connect(self, address: str) -> None:
+        """Create a client of the server."""
+        self.url = address
+        self.client = httpx.Client(base_url=self.url, timeout=120)
 
     def __exit__(
         self,
@@ -133,6 +138,30 @@ class Server(HttpServer):
 
     def wait_ready(self, seconds: float = 60) -> None:
         self.wait_until(lambda: self.client.get("/ready").status_code == 200, seconds)
+
+
+class UnixServer(Server):
+    """`embedwell serve` on a Unix socket alone."""
+
+    listens = re.compile(r'listens on the Unix socket ([^\s"\\]+)')
+
+    def __init__(self, log: Path, socket: Path, **settings: Any) -> None:
+        super().__init__(log, **{"unix_socket": socket, **settings})
+        self.socket = socket
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "embedwell", "serve"]
+
+    def connect(self, address: str) -> None:
+        assert Path(address) == self.socket
+        self.url = "http://localhost"
+        self.client = self.new_client()
+
+    def new_client(self) -> httpx.Client:
+        """Create one more client, with connections of its own."""
+        transport = httpx.HTTPTransport(uds=str(self.socket))
+        return httpx.Client(transport=transport, base_url=self.url, timeout=120)
 
 
 Options = Mapping[str, object]

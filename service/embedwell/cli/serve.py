@@ -37,7 +37,7 @@ FLAGS_OF_OTHERS: Mapping[str, str] = {
     "--tokenization-workers": "--workers",
     "--cors-allow-origin": "--cors-origins",
     "--max-batch-requests": _NOTHING,
-    "--uds-path": _NOTHING,
+    "--uds-path": "--unix-socket",
     "--disable-spans": _NOTHING,
     "--json-output": "--log-format json",
     "--otlp-endpoint": "--tracing true, with OTEL_EXPORTER_OTLP_ENDPOINT in the environment",

@@ -1,6 +1,7 @@
 """Messages to the operator: that the server is ready, with which models, and how to ask it."""
 
 import logging
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,7 +58,8 @@ class Announcements:
             settings = self._context.settings
             text = greeting(self._context, self._engines)
             announce(text, logging.INFO, settings.log_format)
-            if settings.api_key is None and not is_loopback(settings.host):
+            is_open = settings.listens_on_tcp and not is_loopback(settings.host)
+            if settings.api_key is None and is_open:
                 announce(_NO_KEY, logging.WARNING, settings.log_format)
 
 
@@ -67,19 +69,49 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     engines: descriptions of those that are ready, by the index of the model.
     """
     settings = context.settings
-    url = f"http://{address_to_ask(settings.host)}:{context.port}{settings.root_path}"
-    others = " and every other address of this machine" if is_wildcard(settings.host) else ""
-    playground = f"playground: {url}/playground   " if settings.playground else ""
     names = settings.engine_names
     listed = context.models[:1] if names else context.models
     models = [_model(model.settings, engines.get(model.index)) for model in listed]
-    route, body = _example_request(engines.get(0))
-    key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
+    pages = ""
+    if settings.listens_on_tcp:
+        url = _url(context)
+        playground = f"playground: {url}/playground   " if settings.playground else ""
+        pages = f"{playground}API: {url}/docs\n"
     return (
-        f"\nembedwell {__version__} listens on {url}{others}\n"
-        f"{playground}API: {url}/docs\n"
-        f"{''.join(models)}"
-        f"try: curl -s {url}{route}{key} -d '{body}'\n"
+        f"\nembedwell {__version__} listens on {_addresses(context)}\n"
+        f"{pages}{''.join(models)}{_example_calls(context, engines.get(0))}"
+    )
+
+
+def _url(context: InheritedServer) -> str:
+    settings = context.settings
+    return f"http://{address_to_ask(settings.host)}:{context.port}{settings.root_path}"
+
+
+def _addresses(context: InheritedServer) -> str:
+    settings, addresses = context.settings, []
+    if settings.listens_on_tcp:
+        others = " and every other address of this machine" if is_wildcard(settings.host) else ""
+        addresses.append(_url(context) + others)
+    if settings.unix_socket is not None:
+        addresses.append(f"the Unix socket {settings.unix_socket}")
+    return " and ".join(addresses)
+
+
+def _example_calls(context: InheritedServer, engine: Mapping[str, Any] | None) -> str:
+    """A command for each address that sends an example request."""
+    settings = context.settings
+    route, body = _example_request(engine)
+    key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
+    urls = [_url(context)] if settings.listens_on_tcp else []
+    if settings.unix_socket is not None:
+        option, path = "--unix-socket", str(settings.unix_socket)
+        if path.startswith("@"):  # without a file
+            option, path = "--abstract-unix-socket", path.removeprefix("@")
+        urls.append(f"{option} {shlex.quote(path)} http://localhost{settings.root_path}")
+    return "".join(
+        f"{'or' if number else 'try'}: curl -s {url}{route}{key} -d '{body}'\n"
+        for number, url in enumerate(urls)
     )
 
 

@@ -3,11 +3,13 @@
 import asyncio
 import errno
 import logging
+import os
 import resource
 import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,7 +22,10 @@ from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
 from embedwell.launch.reload import ModelSource, PlacedModels
+from embedwell.launch.socket_activation import handed_over_listeners
+from embedwell.launch.unix_socket import UnixListener
 from embedwell.launch.watcher import Watcher
+from embedwell.settings.addresses import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 from embedwell_models.encoder.device import may_be_gpu
@@ -59,7 +64,8 @@ def run(
     with ExitStack() as stack:
         try:
             # Listen before the model is loaded, to report an address in use immediately.
-            sockets = _open_listeners(settings, stack)
+            listeners = open_listeners(settings, stack)
+            settings = listeners.settings
             contexts, engine_fds = open_model_contexts(settings, models, stack, system)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
@@ -71,15 +77,16 @@ def run(
         context = InheritedServer(
             settings,
             contexts,
-            port=sockets[0][0].getsockname()[1],
-            listener_fds=[[listener.fileno() for listener in group] for group in sockets],
+            port=listeners.port,
+            listener_fds=[[each.fileno() for each in group] for group in listeners.groups],
+            handed_over=listeners.handed_over,
         )
         source = read_anew and ModelSource(
             lambda: _with_workers(read_anew(), workers), partial(open_model_contexts, settings)
         )
         watcher = Watcher(
             context,
-            [*chain(*sockets)],
+            [*dict.fromkeys(chain(*listeners.groups))],
             engine_fds,
             launch=forked,
             preload=preload,
@@ -137,8 +144,54 @@ def open_model_contexts(
     return contexts, engine_fds
 
 
-def _open_listeners(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
-    """Open the sockets of each HTTP process."""
+@dataclass(frozen=True)
+class Listeners:
+    """The listening sockets of a server.
+
+    settings: those of the server, with the addresses on which it listens.
+    groups: the sockets of each HTTP process.
+    handed_over: whether systemd has opened the sockets.
+    """
+
+    settings: Settings
+    groups: list[list[socket.socket]]
+    handed_over: bool
+
+    @property
+    def port(self) -> int:
+        """The port; 0 without TCP."""
+        tcp = [each for each in self.groups[0] if each.family != socket.AF_UNIX]
+        return tcp[0].getsockname()[1] if tcp else 0
+
+
+def open_listeners(settings: Settings, stack: ExitStack) -> Listeners:
+    """Open the sockets of each HTTP process, until the stack is closed; raises OSError.
+
+    Sockets that systemd hands over take the place of those in the settings.
+    """
+    if handed_over := handed_over_listeners():
+        groups = [handed_over] * settings.workers
+        return Listeners(_with_addresses(settings, handed_over), groups, handed_over=True)
+    groups = [list[socket.socket]() for _ in range(settings.workers)]
+    if settings.listens_on_tcp:
+        groups = _open_tcp(settings, stack)
+    if settings.unix_socket is not None:
+        shared = stack.enter_context(UnixListener(settings.unix_socket, _BACKLOG))
+        groups = [[*group, shared] for group in groups]
+    return Listeners(settings, groups, handed_over=False)
+
+
+def _with_addresses(settings: Settings, handed_over: Sequence[socket.socket]) -> Settings:
+    """Return the settings with the addresses of these sockets in place of their own."""
+    paths = [each.getsockname() for each in handed_over if each.family == socket.AF_UNIX]
+    tcp = [each.getsockname()[:2] for each in handed_over if each.family != socket.AF_UNIX]
+    # Of several, the one that other machines may reach decides whether a key is needed.
+    host, port = max(tcp, key=lambda address: not is_loopback(address[0]), default=("", 0))
+    path = Path(os.fsdecode(paths[0]).replace("\0", "@")) if paths else None
+    return settings.model_copy(update={"host": host, "port": port, "unix_socket": path})
+
+
+def _open_tcp(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
     groups = [open_exclusive(settings.host, settings.port)]
     port = groups[0][0].getsockname()[1]
     groups += [open_shared(settings.host, port) for _ in range(1, settings.workers)]

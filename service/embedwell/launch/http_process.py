@@ -89,7 +89,7 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     background = [*run, beat, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
     config = uvicorn_config(settings, app, with_cors_headers(app, context))
-    server = Server(config, settings.drain_delay)
+    server = Server(config, settings.drain_delay, keeps_backlog=context.handed_over)
     return server
 
 

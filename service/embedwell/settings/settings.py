@@ -50,6 +50,13 @@ class Settings(EngineSettings):
         description="Address to listen on; 0.0.0.0 for all of IPv4, :: for all of both families.",
     )
     port: Port = Field(default=8080, description="Port to listen on; 0: any free port.")
+    unix_socket: OptionalPath = Field(
+        default=None,
+        description=(
+            "Path of a Unix socket to listen on, to which only this user can connect. Then the "
+            "server listens on TCP only if the host or the port is set, too."
+        ),
+    )
     workers: int = Field(
         default=0,
         ge=0,
@@ -238,6 +245,12 @@ class Settings(EngineSettings):
     def find_model(self) -> Path:
         """Return the folder of the model; the first use fetches it. Raises ModelError."""
         return resolve(self.model, self.options, self.cache)
+
+    @property
+    def listens_on_tcp(self) -> bool:
+        """Whether to listen on the host and the port, and not only on a Unix socket."""
+        chosen = self.unix_socket is None or bool({"host", "port"} & self.model_fields_set)
+        return chosen and bool(self.host)
 
     @property
     def options(self) -> ModelOptions:

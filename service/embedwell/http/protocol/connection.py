@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections import deque
 from typing import Any, Protocol
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _PARSE_BYTES = 1 << 12  # bytes to parse at a time; a limit is detected at most so many bytes late
 _MAX_PIPELINED = 16  # maximum parsed requests that wait; the bytes parsed last may contain more
+_FIRST_REQUEST = 1.0  # seconds for which a server that stops waits for the first request
 _MAX_BODY = 1 << 16  # bytes of a body that wait for the application, before reading pauses
 
 _HEAD, _BODY = Stage.HEAD, Stage.BODY  # reading an attribute of an enum is as slow as a call
@@ -64,6 +66,7 @@ class Connection(asyncio.Protocol):
     _unread_response: UnreadResponse
     _scope: Scope
     _admission: Admission
+    _opened: float  # time.monotonic
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         self._server.connections.add(self)
+        self._opened = time.monotonic()
         self._scope = self._connection_scope()
         transport.set_write_buffer_limits(high=0)  # any unsent byte pauses writing
         self._unread_response = UnreadResponse(transport, self._timeouts)
@@ -241,6 +245,11 @@ class Connection(asyncio.Protocol):
         """Whether the client may send its next request, and has not begun to."""
         return not self._is_busy() and not self.transport.is_closing() and self._parses
 
+    def expects_first_request(self) -> bool:
+        """Whether the client has just connected, and its first request has not begun."""
+        is_new = self._current is None and self._parses
+        return is_new and time.monotonic() - self._opened < _FIRST_REQUEST
+
     def make_room(self) -> None:
         """Close the connection immediately; an idle one without a reset."""
         if self._is_between_requests() and not self.write_paused:
@@ -282,9 +291,10 @@ class Connection(asyncio.Protocol):
     def _connection_scope(self) -> Scope:
         """Return what the scopes of all requests have in common."""
         server, client = map(self.transport.get_extra_info, ("sockname", "peername"))
+        is_unix = isinstance(server, str | bytes)  # bytes are the name of an abstract socket
         return {
             "scheme": "https" if self.transport.get_extra_info("sslcontext") else "http",
-            "server": (server, None) if isinstance(server, str) else server and server[:2],
+            "server": (os.fsdecode(server), None) if is_unix else server and server[:2],
             "client": client[:2] if isinstance(client, tuple) else None,
             "root_path": self._root_path,
         }

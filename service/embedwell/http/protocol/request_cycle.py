@@ -194,7 +194,7 @@ class RequestCycle:
         path = quote(scope["path"]) + ("?" if scope["query_string"] else "")
         access_log.debug(
             '%s - "%s %s%s HTTP/%s" %d',
-            ":".join(map(str, scope["client"] or ())),
+            ":".join(map(str, scope["client"] or ("unix",))),
             *(scope["method"], path, scope["query_string"].decode("ascii")),
             *(scope["http_version"], status),
         )

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from embedwell.gc_tuning import map_large_blocks
 from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
+from embedwell.http.protocol.acceptor import Acceptor
 from embedwell.http.protocol.connection import Connection
 from embedwell.settings.settings import Settings
 
@@ -29,11 +30,25 @@ _POLL_SECONDS = 0.005
 
 
 class Server:
-    """uvicorn's server, which continues to listen for a while after the request to stop."""
+    """uvicorn's server, which continues to listen for a while after the request to stop.
 
-    def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
-        """drain_delay: seconds."""
-        self._uvicorn, self._drain_delay = uvicorn.Server(config), drain_delay
+    uvicorn accepts connections over TCP; those of Unix sockets are accepted here.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, drain_delay: float, keeps_backlog: bool = False
+    ) -> None:
+        """drain_delay: seconds.
+
+        keeps_backlog: whether connections that wait to be accepted are left to a later server,
+            because the listening sockets outlive this one.
+        """
+        self._config, self._uvicorn = config, uvicorn.Server(config)
+        self._drain_delay, self._keeps_backlog = drain_delay, keeps_backlog
+        self._unix_listeners = list[socket.socket]()
+        self._tcp_listeners = list[socket.socket]()  # copies, to accept the last connections
+        self._acceptors = list[Acceptor]()
+        self._ending: asyncio.Task[None] | None = None
         self.failed = self.stopping = False
 
     @property
@@ -45,19 +60,26 @@ class Server:
         """Wait until it listens, which it never does if the application cannot be prepared."""
         while not self._uvicorn.started:
             await asyncio.sleep(_POLL_SECONDS)
+        self._acceptors = [Acceptor(each, self._create_connection) for each in self._unix_listeners]
+        for acceptor in self._acceptors:
+            acceptor.start()
 
     def stop(self, at_once: bool = False) -> None:
-        """Stop after the delay; at the second call or `at_once` without it."""
+        """Stop after the delay; at the second call without it.
+
+        at_once: stop without the delay, as a successor accepts the connections that wait.
+        """
+        self._keeps_backlog |= at_once
         if at_once or self.stopping or not self._drain_delay:
-            self._exit()
+            self._end()
         else:
-            asyncio.get_running_loop().call_later(self._drain_delay, self._exit)
+            asyncio.get_running_loop().call_later(self._drain_delay, self._end)
         self.stopping = True
 
     def fail(self) -> None:
         """Stop with a failure, at once."""
         self.failed = self.stopping = True
-        self._exit()
+        self._uvicorn.should_exit = True
 
     def stop_at_signals(self) -> None:
         """Handle the signals for termination; call it while the server runs."""
@@ -73,10 +95,45 @@ class Server:
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self._uvicorn.run(sockets)
+        self._unix_listeners = [each for each in sockets if each.family == socket.AF_UNIX]
+        tcp = [each for each in sockets if each.family != socket.AF_UNIX]
+        self._tcp_listeners = [each.dup() for each in tcp]
+        self._uvicorn.run(tcp)
 
-    def _exit(self) -> None:
-        self._uvicorn.should_exit = True
+    def _end(self) -> None:
+        if not self._uvicorn.started:
+            self._uvicorn.should_exit = True
+        elif self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._finish())
+
+    async def _finish(self) -> None:
+        """Stop accepting connections, wait for the first requests of the latest, and end."""
+        try:
+            await self._stop_accepting()
+            open_connections: Any = self._uvicorn.server_state.connections
+            while any(connection.expects_first_request() for connection in open_connections):
+                await asyncio.sleep(_POLL_SECONDS)
+        finally:
+            self._uvicorn.should_exit = True
+
+    async def _stop_accepting(self) -> None:
+        for server in self._uvicorn.servers:
+            server.close()
+        tcp = [Acceptor(each, self._create_connection) for each in self._tcp_listeners]
+        for acceptor in [*self._acceptors, *tcp]:
+            if self._keeps_backlog:
+                acceptor.close()
+            else:
+                await acceptor.drain()
+
+    def _create_connection(self) -> asyncio.Protocol:
+        # As uvicorn creates it for the connections that it accepts.
+        connection: asyncio.Protocol = self._config.http_protocol_class(  # type: ignore[call-arg]
+            config=self._config,
+            server_state=self._uvicorn.server_state,
+            app_state=self._uvicorn.lifespan.state,
+        )
+        return connection
 
 
 def vital(work: Work, fail: Callable[[], None]) -> Work:

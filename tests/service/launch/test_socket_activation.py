@@ -1,0 +1,87 @@
+"""Sockets that systemd hands over to a server."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedwell.launch.socket_activation import handed_over_listeners
+from tests.conftest import Folder
+from tests.service.server import UnixServer
+
+START = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "embed"}
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+"""A program that starts a service as systemd does, with a socket as descriptor 3."""
+
+
+class ActivatedServer(UnixServer):
+    """`embedwell serve` with a socket that is handed over."""
+
+    def __init__(self, log: Path, listener: socket.socket, **settings: Any) -> None:
+        super().__init__(log, Path(listener.getsockname()), **settings)
+        self._listener = listener
+
+    def launch(self) -> None:
+        descriptor = self._listener.fileno()
+        program = [sys.executable, "-c", START, str(descriptor), *self.command[1:]]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                program, stdout=log, stderr=log, env=self._environment, pass_fds=[descriptor]
+            )
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A listening socket that outlives the servers, as systemd's do."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(Path(folder) / "socket"))
+        listener.listen()
+        yield listener
+
+
+def test_a_handed_over_socket_is_served_and_kept_for_the_next_start(
+    tiny_bert: Folder, listener: socket.socket, tmp_path: Path
+) -> None:
+    settings = {"model": tiny_bert(), "workers": 2, "unix_socket": "/not/used"}
+    with ActivatedServer(tmp_path / "log", listener, **settings) as server:
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert "http://127" not in server.log
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as waiting:
+        waiting.connect(listener.getsockname())  # it waits for the next start
+        waiting.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with ActivatedServer(tmp_path / "next", listener, **settings):
+            assert waiting.recv(12) == b"HTTP/1.1 200"
+
+
+def test_sockets_for_another_process_are_not_taken() -> None:
+    variables = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "HOME": "/"}
+    assert handed_over_listeners(variables) == []
+    assert variables == {"HOME": "/"}, "child processes would take them for theirs"
+
+
+def test_a_descriptor_of_another_kind_is_refused() -> None:
+    """In a process of its own, because the test's descriptor 3 is in use."""
+    variables = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "embed"}
+    program = """
+import os
+from embedwell.launch.socket_activation import handed_over_listeners
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.dup2(os.pipe()[0], 3)
+handed_over_listeners()
+"""
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("OSError: descriptor 3 (embed) of LISTEN_FDS is not a listening socket")

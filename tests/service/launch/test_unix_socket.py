@@ -1,0 +1,181 @@
+"""A server on a Unix socket, and the file of the socket."""
+
+import contextlib
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from embedwell.launch.supervised import HTTP_PROCESS
+from embedwell.launch.unix_socket import UnixListener
+from tests.conftest import Folder
+from tests.service.server import UnixServer
+
+BODY = b'{"inputs": "a"}'
+HEAD = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A path short enough for a socket, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "socket"
+
+
+def test_only_the_user_connects_and_the_file_is_removed_at_the_end(path: Path) -> None:
+    with UnixListener(path, 8) as listener, closing_client() as client:
+        assert stat.filemode(path.lstat().st_mode) == "srw-------"
+        client.connect(str(path))
+        listener.accept()[0].close()
+    assert not path.exists()
+
+
+def test_the_socket_of_a_server_that_was_killed_is_replaced(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    with UnixListener(path, 8), closing_client() as client:
+        client.connect(str(path))
+
+
+def test_the_socket_of_a_running_server_is_kept(path: Path) -> None:
+    with UnixListener(path, 0) as listener, closing_client() as client:
+        client.connect(str(path))  # the queue is full
+        with pytest.raises(OSError, match="another server listens on it; choose another path with"):
+            UnixListener(path, 8)
+        listener.accept()[0].close()
+        assert path.exists()
+
+
+def test_a_file_of_another_kind_is_kept(path: Path) -> None:
+    path.write_text("data")
+    with pytest.raises(OSError, match="this file is not a socket"):
+        UnixListener(path, 8)
+    assert path.read_text() == "data"
+
+
+def test_a_path_that_no_socket_can_have_is_refused(path: Path) -> None:
+    with pytest.raises(OSError, match="path too long; choose another path"):
+        UnixListener(path.with_name("long" * 40), 8)
+    with pytest.raises(OSError, match="No such file or directory; choose another path"):
+        UnixListener(path / "socket", 8)
+
+
+def test_a_server_that_ends_keeps_the_socket_of_its_successor(path: Path) -> None:
+    with UnixListener(path, 8) as ending:
+        ending.shutdown(socket.SHUT_RD)
+        with UnixListener(path, 8), closing_client() as client:
+            ending.close()
+            client.connect(str(path))
+
+
+def test_of_servers_that_start_at_once_one_listens(path: Path) -> None:
+    def start(_: int) -> UnixListener | None:
+        with contextlib.suppress(OSError):
+            return UnixListener(path, 8)
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(start, range(8)))
+    [listener] = filter(None, started)
+    with listener, closing_client() as client:
+        client.connect(str(path))
+
+
+@pytest.fixture(scope="module")
+def server(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnixServer]:
+    log = tmp_path_factory.mktemp("unix") / "log"
+    with tempfile.TemporaryDirectory() as folder:
+        socket_path = Path(folder) / "socket"
+        settings: dict[str, Any] = {"model": tiny_bert(), "log_level": "debug", "workers": 2}
+        with UnixServer(log, socket_path, **settings) as server:
+            yield server
+        assert not socket_path.exists()
+
+
+def test_a_server_listens_on_the_socket_alone(server: UnixServer) -> None:
+    [example] = [line for line in server.log.splitlines() if line.startswith("try: ")]
+    command = ["bash", "-c", example.removeprefix("try: ")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[[")
+    assert 'unix - "POST /embed HTTP/1.1" 200' in server.log
+    assert "http://127" not in server.log and "warning" not in server.log
+
+
+def test_another_server_on_the_same_socket_does_not_start(
+    server: UnixServer, tiny_bert: Folder, tmp_path: Path
+) -> None:
+    other = UnixServer(tmp_path / "log", server.socket, model=tiny_bert())
+    other.launch()
+    assert other.process.wait(120) == 1
+    last = other.log.splitlines()[-1]
+    assert "cannot listen on" in last and "another server listens on it; choose another" in last
+    assert server.client.get("/ready").status_code == 200
+
+
+def test_every_http_process_serves_the_socket(server: UnixServer) -> None:
+    workers = {worker.pid for worker in server.children(HTTP_PROCESS)}
+    assert len(workers) == 2
+    served = set[int]()
+    with contextlib.ExitStack() as stack:
+
+        def connect() -> bool:
+            client = stack.enter_context(server.new_client())
+            client.get("/live")
+            served.update(pid for pid in workers if has_client(pid, server.socket))
+            return served == workers
+
+        server.wait_until(connect)
+
+
+def test_a_replaced_http_process_listens_again(server: UnixServer) -> None:
+    for worker in server.children(HTTP_PROCESS):
+        worker.kill()
+        worker.wait()
+    with server.new_client() as client:  # it waits to be accepted
+        assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+
+
+def test_each_client_that_has_connected_before_the_end_is_served(
+    tiny_bert: Folder, tmp_path: Path, path: Path
+) -> None:
+    served, ended = 0, threading.Event()
+
+    def send_requests() -> None:
+        nonlocal served
+        while True:
+            with closing_client() as client:
+                try:
+                    client.connect(str(path))
+                except OSError:  # the server has ended
+                    return
+                client.sendall(HEAD + BODY)
+                assert client.recv(12) == b"HTTP/1.1 200"
+                served += 1
+                ended.set()
+
+    with UnixServer(tmp_path / "log", path, model=tiny_bert(), workers=2) as server:
+        with ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(send_requests) for _ in range(4)]
+            ended.wait(60)
+            assert server.stop() == 0
+        for client in clients:
+            client.result()
+    assert served and "ERROR" not in server.log
+
+
+def has_client(pid: int, path: Path) -> bool:
+    """Whether a process has a connection of the socket, besides the socket itself."""
+    sockets = psutil.Process(pid).net_connections("unix")
+    return len([each for each in sockets if str(each.laddr) == str(path)]) > 1
+
+
+def closing_client() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
