@@ -19,6 +19,7 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import ModelPaths
 from embedwell.inference.served_model import ServedModel, with_prompts
 from embedwell.inherited import InheritedServer
+from embedwell.limits.activity import Activity
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
@@ -77,6 +78,7 @@ def create_app(
         models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
         check_load=partial(check_unread, admissions),
         on_end=spans.record if spans else None,
+        activity=Activity(models[0].engine.counters) if settings.idle_exit else None,
     )
 
 

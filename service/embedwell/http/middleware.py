@@ -35,6 +35,7 @@ from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
 from embedwell.http.request_context import ModelPaths, RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
+from embedwell.limits.activity import Activity
 from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
@@ -71,6 +72,7 @@ class Middleware:
         models: ModelPaths | None = None,
         check_load: Callable[[int], None] | None = None,
         on_end: Callable[[Scope, int], None] | None = None,
+        activity: Activity | None = None,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
 
@@ -82,6 +84,7 @@ class Middleware:
         check_load: raises Overloaded if a request that computes would wait too long, by the bytes
             of its body, which has not been read.
         on_end: called after each request with its scope, and the status of its response.
+        activity: counts the open requests that use the server; None if nothing reads it.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self.traits = direct_routes, traits
@@ -91,7 +94,7 @@ class Middleware:
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
         self._models, self._on_end = models or ModelPaths({}), on_end
-        self._check_load = check_load
+        self._check_load, self._activity = check_load, activity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -119,6 +122,7 @@ class Middleware:
         context = _new_context(scope, headers, path, traits, limits)
         request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
+        activity = self._begin_activity(traits, scope["method"])
         try:
             app = self._checked_app(scope, headers, traits, limits.size)
             await app(scope, _decompressed(request_body, headers, limits, context), sender)
@@ -126,10 +130,20 @@ class Middleware:
             await sender.fail(error)
         finally:
             request_body.stop_timer()
+            if activity is not None:
+                activity.end()
             if context.memory.size > SMALL:
                 self._release(context.memory)
             if self._on_end is not None:
                 self._on_end(scope, sender.status or ClientDisconnected.status)
+
+    def _begin_activity(self, traits: RouteTraits, method: str) -> Activity | None:
+        """Count a request as open if it uses the server; return what counts its end."""
+        is_use = not (traits.is_monitoring and method in _READING)
+        if self._activity is None or not is_use:
+            return None
+        self._activity.begin()
+        return self._activity
 
     def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
         """Return the response for a request that the parser rejected, and count it."""

@@ -14,6 +14,7 @@ class RouteTraits:
     unknown paths have the same format; "" for none.
     without_key: whether GET requests need no key, which others always need.
     is_health_check: whether it is answered if the server has too many connections, too.
+    is_monitoring: whether GET requests only observe the server, as do those of health checks.
     computes: whether all requests wait for an engine, so that a long queue refuses them unread.
     uploads: whether it streams a body of any type to the disk, which may be larger than others.
     """
@@ -22,6 +23,7 @@ class RouteTraits:
     base_path: str = ""
     without_key: bool = False
     is_health_check: bool = False
+    is_monitoring: bool = False
     computes: bool = False
     uploads: bool = False
 
@@ -31,6 +33,7 @@ class RouteTraits:
             self,
             without_key=self.without_key or other.without_key,
             is_health_check=self.is_health_check or other.is_health_check,
+            is_monitoring=self.is_monitoring or other.is_monitoring,
             computes=self.computes or other.computes,
             uploads=self.uploads or other.uploads,
         )

@@ -10,6 +10,7 @@ from functools import cache, partial
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
+from embedwell.launch.idle_exit import wait_unused
 from embedwell.launch.model_engines import ModelEngines
 from embedwell.launch.processes import Launch, program
 from embedwell.launch.reload import (
@@ -77,9 +78,11 @@ class Watcher:
         workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
         stop = asyncio.create_task(self._stop.wait())
         reload = asyncio.create_task(self._reload_when_asked())
+        idle_exit = asyncio.create_task(self._stop_when_unused())
         await asyncio.wait([stop, engines, *workers], return_when=asyncio.FIRST_COMPLETED)
         failed, self._ending = not self._stop.is_set(), True
         reload.cancel()
+        idle_exit.cancel()
         self._stop_workers(failed)
         await asyncio.wait(workers)
         self._engines.stop()
@@ -92,6 +95,12 @@ class Watcher:
         if failed:  # last, after the lines of all other processes
             log.error("the server ends: %s", self._failure())
         return int(failed)
+
+    async def _stop_when_unused(self) -> None:
+        if limit := self._settings.idle_exit:
+            await wait_unused(lambda: self._state, limit)
+            log.info("the server ends: no request came for %g s (EMBEDWELL_IDLE_EXIT)", limit)
+            self._stop.set()
 
     def _failure(self) -> str:
         """Return on one line why a process that the server needs cannot run."""

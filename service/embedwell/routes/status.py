@@ -77,7 +77,7 @@ def router(server: ServerState) -> APIRouter:
         parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
         return server_info(*parts, server.tasks_of(chosen))
 
-    @with_traits(routes, without_key=True).get(
+    @with_traits(routes, without_key=True, is_monitoring=True).get(
         "/metrics",
         summary="Prometheus metrics",
         response_class=PlainTextResponse,
@@ -94,7 +94,7 @@ def health_router(models: Sequence[ModelHealth], shutting_down: Callable[[], boo
     """Create the route /live, and /ready with its other paths."""
     routes = api_router("status", ())
     ready_responses = route_responses((429, 500, 503))
-    checks = with_traits(routes, without_key=True, is_health_check=True)
+    checks = with_traits(routes, without_key=True, is_health_check=True, is_monitoring=True)
 
     @checks.get(
         "/live", summary="Check that the HTTP process responds", responses=route_responses((500,))

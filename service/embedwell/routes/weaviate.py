@@ -136,7 +136,7 @@ def router(server: ServerState) -> APIRouter:
     """Create the routes of Weaviate's containers, except /rerank."""
     models = server.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")
-    checks = with_traits(routes, without_key=True, is_health_check=True)
+    checks = with_traits(routes, without_key=True, is_health_check=True, is_monitoring=True)
 
     @routes.post("/vectors", summary="Embed a text (Weaviate)")
     async def weaviate_vectors(

@@ -3,10 +3,11 @@
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeFloat, SecretStr
 
 from embedwell_models.hub.sources import default_cache
 from embedwell_models.model_options import why_unsupported_device
@@ -17,6 +18,8 @@ _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(
 _PORTS = {"http": "80", "https": "443"}
 _LAST_PORT = 65535
 _DEVICE = re.compile(r"cpu(:\d{1,4})?|cuda:\d{1,4}")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
@@ -100,6 +103,18 @@ def _port(port: str | int) -> str | int:
     return port
 
 
+def _seconds(text: str | float) -> str | float:
+    """Return the seconds of a text with a unit; numbers are checked by their type."""
+    if text == "none":
+        return 0.0
+    if isinstance(text, str) and (match := _DURATION.fullmatch(text.strip())):
+        return float(match[1]) * _SECONDS[match[2]]
+    with suppress(ValueError):
+        float(text)
+        return text
+    raise ValueError("give seconds, or a number with s, m, h or d, such as 15m; none for never")
+
+
 def _host_names(names: str) -> str:
     hosts = [name.strip().lower().removesuffix(".") for name in names.split(",")]
     for host in filter(None, hosts):
@@ -160,6 +175,7 @@ CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]
 Address = Annotated[str, AfterValidator(_address)]
 Port = Annotated[int, BeforeValidator(_port)]
 PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
+Duration = Annotated[NonNegativeFloat, BeforeValidator(_seconds)]
 ApiKeys = Annotated[SecretStr, AfterValidator(_api_keys)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 Origins = Annotated[str, AfterValidator(_origins)]

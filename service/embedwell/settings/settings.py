@@ -17,6 +17,7 @@ from embedwell.settings.setting_types import (
     Address,
     ApiKeys,
     CutLengths,
+    Duration,
     HostNames,
     OptionalPath,
     Origins,
@@ -219,6 +220,13 @@ class Settings(EngineSettings):
         description=(
             "Seconds for which the server continues to serve after a signal to stop, with /ready "
             "at 503."
+        ),
+    )
+    idle_exit: Duration = Field(
+        default=0.0,
+        description=(
+            "Seconds after which the server ends if no request came and none is running, such as "
+            "900 or 15m; 0 or none: never. Health checks and /metrics are not counted."
         ),
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -1,6 +1,5 @@
 """Sockets that systemd hands over to a server."""
 
-import contextlib
 import os
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from embedwell.launch.socket_activation import handed_over_listeners
 from tests.conftest import Folder
+from tests.service.launch.health_checks import HealthChecks
 from tests.service.server import UnixServer
 
 START = """
@@ -50,18 +50,19 @@ def listener() -> Iterator[socket.socket]:
         yield listener
 
 
-def test_a_handed_over_socket_is_served_and_kept_for_the_next_start(
+def test_clients_of_a_server_that_ends_are_served_by_the_next(
     tiny_bert: Folder, listener: socket.socket, tmp_path: Path
 ) -> None:
     settings = {"model": tiny_bert(), "workers": 2, "unix_socket": "/not/used"}
-    with ActivatedServer(tmp_path / "log", listener, **settings) as server:
-        assert server.post("/embed", {"inputs": "a"}).status_code == 200
-        assert "http://127" not in server.log
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as waiting:
-        waiting.connect(listener.getsockname())  # it waits for the next start
-        waiting.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        with ActivatedServer(tmp_path / "next", listener, **settings):
-            assert waiting.recv(12) == b"HTTP/1.1 200"
+    with HealthChecks(Path(listener.getsockname())) as checks:
+        with ActivatedServer(tmp_path / "log", listener, idle_exit=1, **settings) as server:
+            assert server.process.wait(120) == 0
+            assert "no request came for 1 s" in server.log and "http://127" not in server.log
+        before = checks.served
+        with ActivatedServer(tmp_path / "next", listener, **settings) as server:
+            assert server.post("/embed", {"inputs": "a"}).status_code == 200
+            checks.stop()
+    assert checks.served > before > 0 and not checks.failed
 
 
 def test_sockets_for_another_process_are_not_taken() -> None:

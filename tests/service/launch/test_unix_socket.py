@@ -5,7 +5,6 @@ import socket
 import stat
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,9 +17,6 @@ from embedwell.launch.supervised import HTTP_PROCESS
 from embedwell.launch.unix_socket import UnixListener
 from tests.conftest import Folder
 from tests.service.server import UnixServer
-
-BODY = b'{"inputs": "a"}'
-HEAD = b"POST /embed HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(BODY)
 
 
 @pytest.fixture
@@ -141,34 +137,6 @@ def test_a_replaced_http_process_listens_again(server: UnixServer) -> None:
         worker.wait()
     with server.new_client() as client:  # it waits to be accepted
         assert client.post("/embed", json={"inputs": "a"}).status_code == 200
-
-
-def test_each_client_that_has_connected_before_the_end_is_served(
-    tiny_bert: Folder, tmp_path: Path, path: Path
-) -> None:
-    served, ended = 0, threading.Event()
-
-    def send_requests() -> None:
-        nonlocal served
-        while True:
-            with closing_client() as client:
-                try:
-                    client.connect(str(path))
-                except OSError:  # the server has ended
-                    return
-                client.sendall(HEAD + BODY)
-                assert client.recv(12) == b"HTTP/1.1 200"
-                served += 1
-                ended.set()
-
-    with UnixServer(tmp_path / "log", path, model=tiny_bert(), workers=2) as server:
-        with ThreadPoolExecutor(4) as pool:
-            clients = [pool.submit(send_requests) for _ in range(4)]
-            ended.wait(60)
-            assert server.stop() == 0
-        for client in clients:
-            client.result()
-    assert served and "ERROR" not in server.log
 
 
 def has_client(pid: int, path: Path) -> bool:

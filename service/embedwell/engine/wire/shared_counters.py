@@ -20,13 +20,14 @@ class CounterSlot(IntEnum):
     LAST_USED = 4  # time.monotonic, which all processes of a machine share
     WEIGHT_BYTES = 5  # bytes of the model's weights; each HTTP process writes the same
     ENGINE_PID = 9
+    LAST_REQUEST = 10  # time.monotonic when a request began or ended; in the first model's table
     # The rest is in the watcher's row, see embedwell.engine.wire.engine_state.
     MODEL_STATE = 6
     STATE_SINCE = 7  # time.monotonic
     LOAD_SECONDS = 8  # seconds of the latest load; 0 if there was none
 
 
-QUEUED_TOKENS = _SLOTS - _GAUGES
+QUEUED_TOKENS, OPEN_REQUESTS = _SLOTS - _GAUGES, _SLOTS - _GAUGES + 1
 """The first of the gauges, which several processes use."""
 
 
@@ -55,7 +56,7 @@ class SharedCounters:
             memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
         ]
         self.index, self.row = row, self._rows[row]
-        self._used, self._gauges = len(CounterSlot), QUEUED_TOKENS + 1
+        self._used, self._gauges = len(CounterSlot), OPEN_REQUESTS + 1
 
     @classmethod
     def private(cls) -> "SharedCounters":
