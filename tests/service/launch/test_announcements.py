@@ -96,8 +96,17 @@ def test_a_server_for_this_machine_alone_needs_no_key(server: Server) -> None:
     assert "warning" not in server.log
 
 
-def greet(engine: dict[str, Any] | None) -> str:
-    settings = Settings(served_name="small")
+def test_each_address_is_named_with_an_example_request() -> None:
+    unix = {"unix_socket": "/tmp/a b"}
+    example = "curl -s --unix-socket '/tmp/a b' http://localhost/embed -d"
+    alone, both = greet(None, **unix), greet(None, **unix, port=8080)
+    assert "listens on the Unix socket /tmp/a b\n" in alone and f"try: {example}" in alone
+    assert "listens on http://127.0.0.1:8080 and the Unix socket /tmp/a b\n" in both
+    assert f"or: {example}" in both and "http://127" not in alone
+
+
+def greet(engine: dict[str, Any] | None, **options: Any) -> str:
+    settings = Settings(served_name="small", **options)
     model = InheritedModel(settings, Path("/model"), 0, rows=2, counters_fd=10, connect_fd=11)
     context = InheritedServer(settings, [model], 8080, [[6]])
     return greeting(context, {} if engine is None else {0: engine})
