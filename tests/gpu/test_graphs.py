@@ -1,6 +1,7 @@
 """Tests of recorded passes on a GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from embedwell_models.torch_backend.cuda_graphs import (
     CudaGraphRunner,
     EagerRunner,
     Forward,
+    Rehearsal,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -51,7 +53,18 @@ class PaddedPositionTable(EagerRunner):
 def batches() -> list[Batch]:
     """Batches of all sizes in a mixed order, so that each batch finds the data of a larger one."""
     noise = np.random.default_rng(5)
-    sizes = [[1000], [1], [20] * 50, [4] * 4, [300, 2], [15], [1] * 64, [200, 17, 3], [2] * 5]
+    sizes = [
+        [1000],
+        [1],
+        [20] * 50,
+        [4] * 4,
+        [300, 2],
+        [15],
+        [1] * 64,
+        [200, 17, 3],
+        [2] * 5,
+        [128] * 32,
+    ]
     sizes += [noise.integers(1, 30, count).tolist() for count in (1, 2, 5, 20, 40, 80)]
     return [Batch.of([noise.integers(6, 99, length) for length in lengths]) for lengths in sizes]
 
@@ -71,8 +84,14 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     plan = layers.plan(RECORDED_SHAPES)
     assert plan.shapes == RECORDED_SHAPES and plan.kernels == "triton"
 
+    recorder = CudaGraphRecorder(device)
+
+    def worth_recording(compute: Callable[[], Tensor]) -> Rehearsal:
+        return replace(recorder.rehearse(compute), seconds=0.0)
+
     def recorded(whole: Forward) -> CudaGraphRunner:
-        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes(), plan)
+        outcome = RecordedShapes()
+        return CudaGraphRunner(whole, device, recorder, outcome, plan, rehearse=worth_recording)
 
     eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, PaddedPositionTable)
     graphs = TorchEncoder(parts, layers, recorded)
