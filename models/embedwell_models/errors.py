@@ -10,6 +10,10 @@ class ModelError(Exception):
     """A model cannot be found, fetched, verified or loaded; the message says what to do."""
 
 
+class DeviceUnavailableError(ModelError):
+    """A device is busy, or its memory is full: the same load may succeed later."""
+
+
 class InputError(ValueError):
     """An input, or an option of its reading, is wrong; the message says what to do.
 

@@ -159,7 +159,7 @@ def choose_device(name: str, device_files: Path = Path("/dev")) -> Device:
         return Device("cpu")
     from embedwell_models.torch_backend.device import resolve_device
 
-    return Device.parse(str(resolve_device(name)))
+    return Device.parse(str(resolve_device(name, device_files=device_files)))
 
 
 def choose_backend(
@@ -214,8 +214,10 @@ def expect_torch(
 
     device: auto, cpu, cuda or cuda:N. Raises ModelError for a file that cannot be read.
     """
-    if may_be_gpu(device):
-        return "a GPU" if device == "auto" else f"the device {device}"
+    if device != "auto" and may_be_gpu(device):
+        return f"the device {device}"
+    if may_be_gpu(device) and choose_device(device).type != "cpu":
+        return "a GPU"
     if families.named(description.spec.config.family).encoder_loader:
         return why_torch_for_custom_encoder(description)
     encoders = [(description.spec, description.encoder)]

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
+from embedwell_models.encoder.device_errors import is_out_of_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
+from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER_REASON,
     Backend,
@@ -55,7 +57,8 @@ class LoadedModel:
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
     graphs: how a GPU computes passes, after the encoder is warm.
     load_texts_with_images: returns the encoder of texts with images, which the first call loads;
-    None if the model has none. dtype_of_images: precision of its image encoder.
+    None if the model has none. dtype_of_images: precision of its image encoder. replaces_gpu:
+    whether the CPU computes because the model does not fit into the GPU's free memory.
     """
 
     description: ModelDescription
@@ -74,6 +77,7 @@ class LoadedModel:
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
     load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
     dtype_of_images: str = "float32"
+    replaces_gpu: bool = False
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -87,10 +91,31 @@ class LoadedModel:
         options: ModelOptions,
         measured: LoadMeasurements | None = None,
     ) -> "LoadedModel":
-        """Load a model.
+        """Load a model; on the CPU if the device is auto and the GPU's memory is too full.
 
         measured: by an earlier load of the same files with the same options, and not repeated.
+        Raises DeviceUnavailableError if the memory of a GPU that was named is too full.
         """
+        try:
+            return cls._load(description, options, measured)
+        except Exception as error:
+            why = _why_gpu_is_full(description, options.device, error)
+            if not why:
+                raise
+        # Not inside the handler, because the error's traceback keeps the memory of the attempt.
+        release_gpu_cache()
+        if options.device != "auto":
+            raise DeviceUnavailableError(f"{why}, or choose the CPU (device cpu)")
+        log.warning("the CPU computes, not the GPU: %s", why)
+        return replace(cls._load(description, replace(options, device="cpu")), replaces_gpu=True)
+
+    @classmethod
+    def _load(
+        cls,
+        description: ModelDescription,
+        options: ModelOptions,
+        measured: LoadMeasurements | None = None,
+    ) -> "LoadedModel":
         _warn_of_unread_keys(description)
         _log_attention_of_code(description)
         _warn_of_assumed_pooling(description)
@@ -173,6 +198,20 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
+
+
+def _why_gpu_is_full(description: ModelDescription, device: str, error: Exception) -> str:
+    # Empty for another error, such as a lack of the machine's own memory.
+    if isinstance(error, DeviceUnavailableError):
+        return str(error) if device == "auto" else ""
+    message = " ".join(str(error).split())
+    of_machine = isinstance(error, MemoryError) or "DefaultCPUAllocator" in message
+    if device == "cpu" or of_machine or not is_out_of_memory(error):
+        return ""
+    return (
+        f"{description.path} does not fit into the GPU's free memory ({message[:120]}); end the "
+        "other processes that use it (nvidia-smi lists them), or name another GPU, such as cuda:1"
+    )
 
 
 def _warn_of_unread_keys(description: ModelDescription) -> None:

@@ -83,11 +83,10 @@ class TokenIdEmbedder:
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU), int8
         or int4 (CPU); auto is the fastest precision that is close to float32 on the reference
-        sentences, or bfloat16 on a GPU that has it.
-        pooling: one of MODES in `model_files.pooling_modes`; auto is the pooling of the model's
-        files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
-        `model_files.rerank_formats`; auto is the format of the model's files.
-        adapter: the task of a model with adapters, or none.
+        sentences, or bfloat16 on a GPU that has it. pooling: one of MODES in
+        `model_files.pooling_modes`; auto is the pooling of the model's files. rerank_format: format
+        in which a reranker reads pairs, one of CHOICES in `model_files.rerank_formats`; auto is the
+        format of the model's files. adapter: the task of a model with adapters, or none.
         unicode_normalization: none, or nfc to compose letters and their marks before tokenization,
         for tokenizers that lose the marks of decomposed texts.
         dimensions: those to which vectors may be truncated: declared (by the model), any, none, or
@@ -121,7 +120,7 @@ class TokenIdEmbedder:
         measured = load_cache.read() if load_cache else None
         embedder = cls._load(description, options, measured)
         embedder.allowed_dimensions = allowed_dimensions
-        if load_cache and not measured:
+        if load_cache and not measured and not embedder.replaces_gpu:
             parts = embedder.dtype, embedder.trials, embedder.fingerprint
             load_cache.write(LoadMeasurements(*parts, embedder.input_magnitudes))
         return embedder
@@ -176,6 +175,7 @@ class TokenIdEmbedder:
         self._only_tokens = description.multi_vector is not None  # have vectors, and texts none
         self.config, self.why_torch = description.spec.config, model.why_torch
         self.device, self.dtype, self.isa = model.device, model.dtype, model.isa
+        self.replaces_gpu = model.replaces_gpu
         self.trials, self.input_magnitudes = model.trials, model.input_magnitudes
         self.fingerprint = (
             fingerprint or f"{model_fingerprint.fingerprint(description)}-{model.dtype}"

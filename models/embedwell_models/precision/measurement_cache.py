@@ -160,9 +160,9 @@ def _processors(device: str) -> Iterator[str]:
         lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
         yield from (line for line in lines if line.startswith(("model name", "flags", "Features")))
     if may_be_gpu(device) and torch_is_installed():
-        from embedwell_models.torch_backend.device import gpu_properties
+        from embedwell_models.torch_backend.device import gpu_kind
 
-        yield from gpu_properties()
+        yield gpu_kind(device)
 
 
 def _torch_version() -> str:

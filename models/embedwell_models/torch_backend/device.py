@@ -1,21 +1,28 @@
 """Choice of the device that torch computes a model on."""
 
-from collections.abc import Callable, Iterator
+import logging
+import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
+from embedwell_models.encoder.device import has_gpu_file
 from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import chosen_thread_count
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import DeviceUnavailableError, ModelError
 from embedwell_models.model_options import why_unsupported_device
+from embedwell_models.torch_backend.gpu_remedies import Card, TorchBuild, explain
+
+log = logging.getLogger(__name__)
 
 CPU = torch.device("cpu")
 _RECENT_AMD = ("gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")  # CDNA 2 to 4, RDNA 3 and 4
-# Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
-_PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
+# Errors of the first use of a device. torch raises AssertionError in a build for CPUs.
+_FAILURES = (RuntimeError, AssertionError, torch.cuda.DeferredCudaCallError)
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -94,34 +101,32 @@ def try_device(name: str) -> torch.device:
 
     Only a computation shows whether torch has code for a GPU.
     """
-    return torch.ones(1, device=name).device
+    with warnings.catch_warnings():  # torch's warnings of several lines; its error says why, too
+        warnings.simplefilter("ignore")
+        return torch.ones(1, device=name).device
+
+
+TryDevice = Callable[[str], torch.device]
+"""Function such as `try_device`."""
 
 
 def resolve_device(
-    name: str, try_device: Callable[[str], torch.device] = try_device
+    name: str, try_device: TryDevice = try_device, device_files: Path = Path("/dev")
 ) -> torch.device:
     """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
+
+    If auto cannot use the GPU of the machine, the log says why. device_files: those of a Linux
+    system, which tell whether there is one.
 
     In this process, products in float32 are exact from then on, torch uses the number of threads
     that was set for the kernels, and on a GPU cuDNN's attention is off.
 
-    Raises ModelError if there is no such device, or if it is not supported. Raises torch's own
-    error if the device may become available later, for example if it is busy or its memory is full.
+    Raises ModelError if there is no such device, or if it is not supported, and
+    DeviceUnavailableError if it may become available later.
     """
     if why := why_unsupported_device(name):
         raise ModelError(why)
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = try_device(name)
-    except (RuntimeError, AssertionError) as error:
-        message = str(error).partition("\n")[0]
-        if _is_transient(error, message):
-            raise
-        gpus = torch.cuda.device_count()
-        raise ModelError(
-            f"device {name!r} is not available: {message} (GPUs that torch sees: {gpus})"
-        ) from None
+    device = _automatic(try_device, device_files) if name == "auto" else _named(name, try_device)
     # A container image may enable TF32. On a CPU, the same option lets oneDNN use bfloat16.
     torch.set_float32_matmul_precision("highest")
     if (threads := chosen_thread_count()) is not None:  # torch may have been loaded since then
@@ -132,15 +137,43 @@ def resolve_device(
     return device
 
 
-def gpu_properties() -> Iterator[str]:
-    """Yield name, memory and capability of each GPU that torch sees."""
-    for index in range(torch.cuda.device_count()):
-        yield str(torch.cuda.get_device_properties(index))
+def _automatic(try_device: TryDevice, device_files: Path) -> torch.device:
+    try:
+        return try_device("cuda")
+    except _FAILURES as error:
+        if has_gpu_file(device_files):
+            log.warning("the CPU computes, not the GPU: %s", _why_unusable("cuda", error))
+        return CPU
 
 
-def _is_transient(error: Exception, message: str) -> bool:
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    return isinstance(error, torch.AcceleratorError) and not any(
-        part in message for part in _PERMANENT_ERRORS
-    )
+def _named(name: str, try_device: TryDevice) -> torch.device:
+    try:
+        return try_device(name)
+    except _FAILURES as error:
+        passes = is_out_of_memory(error) or is_device_lost(error)
+        kind = DeviceUnavailableError if passes else ModelError
+        why = _why_unusable(name, error)
+        gpus = torch.cuda.device_count()
+        raise kind(
+            f"device {name!r} is not available: {why} (GPUs that torch sees: {gpus})"
+        ) from None
+
+
+def _why_unusable(name: str, error: Exception) -> str:
+    return explain(error, TorchBuild.installed(), partial(Card.find, name))
+
+
+def usable_gpu(name: str, try_device: TryDevice = try_device) -> torch.device | None:
+    """Return the GPU for a name (auto, cuda or cuda:N); None if torch cannot use it."""
+    try:
+        return try_device("cuda" if name == "auto" else name)
+    except _FAILURES:
+        return None
+
+
+def gpu_kind(name: str, try_device: TryDevice = try_device) -> str:
+    """Describe the kind of GPU with a name (auto, cuda or cuda:N); "" if torch cannot use it."""
+    if (gpu := usable_gpu(name, try_device)) is None:
+        return ""
+    found = torch.cuda.get_device_properties(gpu)
+    return f"{found.name} {found.major}.{found.minor} {found.total_memory}"

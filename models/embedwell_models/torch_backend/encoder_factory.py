@@ -28,7 +28,7 @@ from embedwell_models.torch_backend.cuda_graphs import (
     CudaGraphRunner,
     Forward,
 )
-from embedwell_models.torch_backend.device import has_bfloat16
+from embedwell_models.torch_backend.device import has_bfloat16, usable_gpu
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -144,8 +144,7 @@ def plan_on_gpu(layout: CheckpointLayout, name: str, dtype: str) -> PassPlan | N
 
     name: auto, cuda or cuda:N. dtype: auto for the precision of the GPU.
     """
-    gpu = torch.device("cuda" if name == "auto" else name)
-    if torch.cuda.device_count() <= (gpu.index or 0):
+    if (gpu := usable_gpu(name)) is None:
         return None
     precision = half_precision(gpu) if dtype == "auto" else dtype
     return expected_plan(layout, operators_for(gpu), precision)

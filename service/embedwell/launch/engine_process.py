@@ -4,22 +4,30 @@ import ctypes
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
-from embedwell.engine.wire.spec import EngineSpec
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.gc_tuning import settle_heap
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.supervised import (
     ENGINE,
     EXIT_PERMANENT_FAILURE,
+    EXIT_TEMPORARY_FAILURE,
     name_process,
     tell_supervisor,
 )
 from embedwell_models.errors import ModelError
 
+if TYPE_CHECKING:  # see run_engine
+    from embedwell.engine.worker.loop import Loop
+
 log = logging.getLogger(__name__)
+
+Started: TypeAlias = "tuple[Loop, StartupChoices]"
 
 _PR_SET_PDEATHSIG = 1  # man 2 prctl
 
@@ -43,22 +51,25 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def run_engine(spec: EngineSpec) -> None:
-    """Load the model, then compute until the server shuts down.
+def run_engine(spec: EngineSpec, start: Callable[[EngineSpec], Started] | None = None) -> None:
+    """Load the model, by default as a server does, then compute until the server shuts down.
 
-    Raises errors that may be temporary (memory, files or device are not available); exits on
-    permanent ones.
+    Raises errors that may be temporary (memory or files are not available); exits on permanent
+    ones, and on a device that is not available now.
     """
     # Here, so that an engine imports it while the first process imports what HTTP processes share.
-    from embedwell.engine.worker.main import is_transient, start
+    from embedwell.engine.worker import main as worker
 
     try:
-        engine, startup_choices = start(spec)
+        engine, startup_choices = (start or worker.start)(spec)
     except Exception as error:
         message = str(error) or type(error).__name__
         tell_supervisor("failed", reason=f"{spec.model} cannot be loaded: {message}")
-        if is_transient(error):
-            raise
+        if worker.is_transient(error):
+            if not isinstance(error, ModelError):
+                raise
+            log.error("%s cannot be loaded: %s", spec.model, message)
+            sys.exit(EXIT_TEMPORARY_FAILURE)
         if not isinstance(error, ModelError):
             # The same files give the same error: exit, so that the process manager sees the
             # failure, instead of restarting the engine forever.

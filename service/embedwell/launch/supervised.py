@@ -10,6 +10,8 @@ import orjson
 # Exit status of a process that has logged why it will never start. Unlike 3, uvicorn's status for a
 # failed start, no other program uses it.
 EXIT_PERMANENT_FAILURE = os.EX_CONFIG
+EXIT_TEMPORARY_FAILURE = os.EX_TEMPFAIL
+"""Exit status of a process that has logged why it cannot start now."""
 STOP_LINE = b"stop\n"
 """The last line of a process's input, unless the supervisor dies or replaces the process."""
 REPLACE_LINE = b"replace\n"

@@ -126,6 +126,20 @@ def test_the_log_warns_of_a_gpu_that_needs_torch(
     assert choose_device("cpu", tmp_path) == CPU and not caplog.records
 
 
+@pytest.mark.needs("torch")
+def test_the_log_says_why_torch_cannot_use_a_gpu(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("torch can use the GPU")
+    (tmp_path / "nvidia0").touch()
+    assert choose_device("auto", tmp_path) == CPU
+    (line,) = caplog.messages
+    assert line.startswith("the CPU computes, not the GPU: torch ") and "\n" not in line
+
+
 @pytest.mark.parametrize(
     "isa",
     [

@@ -1,18 +1,20 @@
 """Tests of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from embedwell_models.encoder.threads import set_thread_count
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import DeviceUnavailableError, ModelError
 from embedwell_models.torch_backend.device import (
     current_device,
     failure_of,
-    gpu_properties,
+    gpu_kind,
     is_recent_gpu,
     resolve_device,
+    usable_gpu,
 )
 
 
@@ -100,8 +102,11 @@ def test_the_capability_of_an_amd_gpu_is_not_a_number_of_nvidias(
     assert is_recent_gpu(capability, architecture) == recent
 
 
-def test_every_gpu_has_properties() -> None:
-    assert len([*gpu_properties()]) == torch.cuda.device_count()
+def test_a_gpu_that_torch_cannot_use_has_no_kind() -> None:
+    assert bool(gpu_kind("auto")) == torch.cuda.is_available()
+    old = Broken(RuntimeError("The NVIDIA driver on your system is too old"))
+    assert not gpu_kind("cuda", old) and usable_gpu("auto", old) is None
+    assert usable_gpu("auto", torch.device) == torch.device("cuda")
 
 
 class Broken:
@@ -115,29 +120,48 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    "what",
+    ("what", "why"),
     [
-        "CUDA error: no kernel image is available for execution on the device\nmore",
-        "CUDA error: invalid device ordinal\nmore",
+        ("no kernel image is available for execution on the device", "has no code for it"),
+        ("invalid device ordinal", "invalid device ordinal"),
     ],
 )
-def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
-    broken = Broken(torch.AcceleratorError(what))
-    with pytest.raises(ModelError, match=what.partition("\n")[0]):
+def test_a_gpu_that_will_never_do_is_refused(what: str, why: str) -> None:
+    broken = Broken(torch.AcceleratorError(f"CUDA error: {what}\nmore"))
+    with pytest.raises(ModelError, match=why) as raised:
         resolve_device("cuda", broken)
+    assert type(raised.value) is ModelError and "more" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory"),
-        torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
-    ],
-    ids=str,
-)
+PASSING = [
+    torch.OutOfMemoryError("CUDA out of memory"),
+    torch.AcceleratorError("CUDA error: out of memory\nmore"),
+    torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable\nmore"),
+]
+LASTING = [
+    RuntimeError("The NVIDIA driver on your system is too old (found version 12040). Update it"),
+    torch.AcceleratorError("CUDA error: no kernel image is available for execution\nmore"),
+    AssertionError("Torch not compiled with CUDA enabled"),
+]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=str)
 def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
-    with pytest.raises(type(error)):
+    with pytest.raises(DeviceUnavailableError, match="device 'cuda' is not available") as raised:
         resolve_device("cuda", Broken(error))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("error", [*PASSING, *LASTING], ids=str)
+def test_auto_is_the_cpu_where_the_gpu_cannot_be_used_and_one_line_says_why(
+    error: Exception, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert resolve_device("auto", Broken(error), tmp_path) == torch.device("cpu")
+    assert not caplog.records  # without a GPU, none is missed
+    (tmp_path / "nvidia0").touch()
+    assert resolve_device("auto", Broken(error), tmp_path) == torch.device("cpu")
+    (line,) = caplog.messages
+    assert line.startswith("the CPU computes, not the GPU: ") and "; " in line and "\n" not in line
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import psutil
 import pytest
 
 from embedwell.engine.wire.spec import EngineSpec
-from embedwell.launch.engine_process import run_engine
+from embedwell.launch.engine_process import Started, run_engine
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, HTTP_PROCESS
 from embedwell_models.cpu_backend import library
+from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.model_options import ModelOptions
 from tests.service.server import MAX_ISA, Server
 
@@ -36,6 +37,21 @@ def test_an_error_that_may_be_temporary_allows_a_restart(
 ) -> None:
     with (tmp_path / "file").open("wb") as file, pytest.raises(OSError, match="non-socket"):
         run_engine(replace(spec(minilm_folder), accept_fd=file.fileno()))
+    assert '"event":"failed"' in capfd.readouterr().out
+
+
+def busy(spec: EngineSpec) -> Started:
+    raise DeviceUnavailableError("device 'cuda' is not available: it is busy")
+
+
+def test_a_device_that_is_busy_takes_one_line_and_allows_a_restart(
+    minilm_folder: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_engine(spec(minilm_folder), busy)
+    assert ended.value.code not in (0, EXIT_PERMANENT_FAILURE)
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.message.endswith("is not available: it is busy") and not record.exc_info
     assert '"event":"failed"' in capfd.readouterr().out
 
 

@@ -23,6 +23,7 @@ from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.errors import DeviceUnavailableError, ModelError
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.precision.measurement_cache import (
     LoadMeasurements,
@@ -69,7 +70,8 @@ def _conditions(spec: EngineSpec) -> Iterator[str]:
 
 def is_transient(error: BaseException) -> bool:
     """Whether the next engine may not have an error: memory, files or the device are lacking."""
-    return isinstance(error, OSError) or is_out_of_memory(error) or is_device_lost(error)
+    lacks = isinstance(error, OSError | DeviceUnavailableError)
+    return lacks or is_out_of_memory(error) or is_device_lost(error)
 
 
 def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
@@ -96,7 +98,9 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    embedder = _load(spec, previous, cache)
+    embedder = _load_kept(spec, previous, cache) if previous else None
+    if embedder is None:
+        previous, embedder = None, _load(spec, None, cache)
     embedder.warm()
     if previous:
         if not spec.startup_choices:
@@ -112,8 +116,22 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     limit = choose_batch_limit(embedder, spec.options.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come
     choices = _startup_choices(embedder, limit)
-    cache.write(choices)
+    if not embedder.replaces_gpu:
+        cache.write(choices)
     return embedder, choices
+
+
+def _load_kept(
+    spec: EngineSpec, previous: StartupChoices, cache: StartupCache
+) -> TokenIdEmbedder | None:
+    """Load the model with earlier choices; None if auto should choose another device."""
+    try:
+        return _load(spec, previous, cache)
+    except ModelError:
+        # Another engine of this server has to compute the same vectors.
+        if spec.startup_choices or spec.options.device != "auto":
+            raise
+    return None
 
 
 def _load(

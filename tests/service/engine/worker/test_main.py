@@ -15,7 +15,7 @@ import torch
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.main import StartupCache, is_transient, load_and_measure
 from embedwell_models.cpu_backend import library
-from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.errors import TORCH_MISSING, DeviceUnavailableError, ModelError
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.conftest import Folder, precisions
@@ -29,6 +29,7 @@ from tests.service.server import Server
         OSError(24, "Too many open files"),
         torch.OutOfMemoryError("CUDA out of memory"),
         torch.AcceleratorError("CUDA-capable device(s) is/are busy or unavailable"),
+        DeviceUnavailableError("device 'cuda' is not available"),
     ],
     ids=repr,
 )
