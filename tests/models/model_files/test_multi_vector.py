@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford
+from tests.models.families.exact import assert_near, expected, expected_list
 
 Write = Callable[[Path], MultiVectorEncoder]
 TEXTS: dict[TextRole, list[str]] = {"query": QUERIES, "document": DOCUMENTS}
@@ -36,11 +38,10 @@ def edit(path: Path, **values: Any) -> None:
 def check(embedder: Embedder, reference: MultiVectorEncoder) -> None:
     """Compare the vectors of queries and documents with those of sentence-transformers."""
     for role, texts in TEXTS.items():
-        encode = reference.encode_query if role == "query" else reference.encode_document
-        expected = [np.asarray(vectors) for vectors in encode(texts, convert_to_numpy=True)]
-        actual = embedder.embed_tokens(texts, role)
-        assert [rows.shape for rows in actual] == [rows.shape for rows in expected]
-        np.testing.assert_allclose(np.concatenate(actual), np.concatenate(expected), atol=1e-5)
+        exact = expected_list(reference, methodcaller(f"encode_{role}", texts))
+        for actual, theirs in zip(embedder.embed_tokens(texts, role), exact, strict=True):
+            assert actual.shape == theirs.values.shape
+            assert_near(actual, theirs)
 
 
 @pytest.mark.full(after=1)
@@ -140,9 +141,13 @@ def test_the_scores_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     embedder = load(tmp_path / "model")
     queries, documents = (embedder.embed_tokens(TEXTS[role], role) for role in TEXTS)
     scores = [[maxsim(query, document) for document in documents] for query in queries]
-    theirs: Any = reference
-    expected = theirs.similarity(theirs.encode_query(QUERIES), theirs.encode_document(DOCUMENTS))
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    exact = expected(
+        reference,
+        lambda either: either.similarity(
+            either.encode_query(QUERIES), either.encode_document(DOCUMENTS)
+        ),
+    )
+    assert_near(np.array(scores), exact)
 
 
 def test_the_outputs_of_a_text_are_a_vector_of_each_token(tmp_path: Path) -> None:

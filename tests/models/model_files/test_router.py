@@ -1,6 +1,7 @@
 """Tests of models with other modules for queries, against sentence-transformers."""
 
 from collections.abc import Callable
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import DENSE, SPARSE
+from tests.models.families.exact import assert_near, exact_vectors, expected
 from tests.models.model_files.chains import (
     SENTENCES,
     WIDTH,
@@ -44,10 +46,15 @@ def test_each_task_has_the_vectors_of_its_modules(
 ) -> None:
     theirs = save(tmp_path, build)
     queries, documents = (load(tmp_path / "model", task) for task in (QUERY, DOCUMENT))
-    expected = theirs.encode_query(SENTENCES), theirs.encode_document(SENTENCES)
-    np.testing.assert_allclose(queries.embed(SENTENCES), expected[0], atol=1e-5)
-    np.testing.assert_allclose(documents.embed(SENTENCES), expected[1], atol=1e-5)
-    assert abs(expected[0] - expected[1]).max() > 0.01
+    of_queries = expected(
+        theirs, lambda either: either.encode_query(SENTENCES, convert_to_tensor=True)
+    )
+    of_documents = expected(
+        theirs, lambda either: either.encode_document(SENTENCES, convert_to_tensor=True)
+    )
+    assert_near(queries.embed(SENTENCES), of_queries)
+    assert_near(documents.embed(SENTENCES), of_documents)
+    assert (of_queries.values - of_documents.values).abs().max() > 0.01
     assert queries.fingerprint != documents.fingerprint
     assert queries.output_names == documents.output_names == (DENSE,)
 
@@ -77,7 +84,7 @@ def test_the_default_route_may_be_that_of_queries(tmp_path: Path) -> None:
 
     theirs = save(tmp_path, build)
     embedder = load(tmp_path / "model", "none")
-    np.testing.assert_allclose(embedder.embed(SENTENCES), theirs.encode(SENTENCES), atol=1e-5)
+    assert_near(embedder.embed(SENTENCES), exact_vectors(theirs, SENTENCES))
     description = ModelDescription.read(tmp_path / "model", ModelOptions(adapter="none"))
     assert description.spec.adapters is not None
     assert description.spec.adapters.names == (QUERY, DOCUMENT)
@@ -105,17 +112,18 @@ def test_the_files_are_those_of_the_task(tmp_path: Path) -> None:
 def test_a_sparse_model_may_have_two_encoders(tmp_path: Path) -> None:
     folder = write_asymmetric_splade(tmp_path / "model")
     theirs: Any = SparseEncoder(str(folder), device="cpu")
-    for task, encode in ((QUERY, theirs.encode_query), (DOCUMENT, theirs.encode_document)):
+    for task, name in ((QUERY, "encode_query"), (DOCUMENT, "encode_document")):
         embedder = load(folder, task)
         assert embedder.output_names == (SPARSE,)
-        expected = encode(SENTENCES, convert_to_sparse_tensor=False).numpy()
-        for text, row in zip(
-            embedder.outputs(embedder.tokenize(SENTENCES), [SPARSE]), expected, strict=True
+        encode = methodcaller(name, SENTENCES, convert_to_sparse_tensor=False)
+        exact = expected(theirs, encode)
+        ours = np.zeros(exact.values.shape, np.float32)
+        for row, text in zip(
+            ours, embedder.outputs(embedder.tokenize(SENTENCES), [SPARSE]), strict=True
         ):
             assert text.sparse is not None
-            ours = np.zeros_like(row)
-            ours[text.sparse.indices] = text.sparse.weights
-            np.testing.assert_allclose(ours, row, atol=1e-5)
+            row[text.sparse.indices] = text.sparse.weights
+        assert_near(ours, exact)
 
 
 def test_routers_with_different_default_routes_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
@@ -14,6 +13,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.transformer import NAMES
 from tests.conftest import Folder as Write
+from tests.models.families.exact import assert_near, exact_vectors
 from tests.models.model_files.options import POOLING, TRANSFORMER
 
 TEXTS = ["any license to the work " * 8 + "that is such", "By THIS Copyright", "you"]
@@ -30,9 +30,9 @@ def write(tiny_bert: Write, options: object, name: str = NAME) -> Path:
 
 def assert_same(folder: Path) -> None:
     """Vectors equal those of sentence-transformers."""
-    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    expected = exact_vectors(SentenceTransformer(str(folder), device="cpu"), TEXTS)
     found = Embedder.load(folder, device="cpu", dtype="float32").embed(TEXTS)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert_near(found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
