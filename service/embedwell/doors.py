@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "embedwell_lab.evaluate:evaluate",
     "info": "embedwell.cli.model_commands:info",
     "inspect": "embedwell.cli.model_commands:inspect",
+    "local": "embedwell.cli.local:local",
     "models": "embedwell.cli.model_commands:models",
     "plot": "embedwell_lab.plot:plot",
     "pull": "embedwell.cli.model_commands:pull",

@@ -5,13 +5,21 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 import numpy as np
 
 from embedwell_client import request_builders
-from embedwell_client.options import AttemptResult, ClientOptions, is_retryable, retry_delay
+from embedwell_client.options import (
+    DEFAULT_MODEL,
+    AsyncSendOptions,
+    AttemptResult,
+    ClientOptions,
+    SendOptions,
+    is_retryable,
+    retry_delay,
+)
 from embedwell_client.request_builders import (
     AnalogyOptions,
     ComparisonInput,
@@ -32,10 +40,29 @@ A = TypeVar("A")
 
 @dataclass(eq=False)
 class Client(ClientOptions):
-    """The blocking client: sends one request after the other. All methods raise RequestFailed."""
+    """The blocking client: sends one request after the other. All methods raise RequestFailed.
+
+    transport: sends requests otherwise than over TCP, such as httpx.HTTPTransport(uds=PATH).
+    """
+
+    transport: httpx.BaseTransport | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        self._http = httpx.Client(**self.httpx_arguments)
+        self._http = httpx.Client(**self.httpx_arguments, transport=self.transport)
+
+    @classmethod
+    def local(cls, model: str = DEFAULT_MODEL, **options: Unpack[SendOptions]) -> Self:
+        """Create a client of a model on the server that all programs of this user share.
+
+        The first request starts the server if it does not run. Raises ImportError on Windows.
+
+        model: a model's name or path.
+        """
+        from embedwell_client.local_server import local_server
+        from embedwell_client.local_transport import LocalTransport
+
+        server = local_server(model)
+        return cls(server.url, transport=LocalTransport(server), **options)
 
     def __enter__(self) -> "Client":
         return self
@@ -150,14 +177,25 @@ class AsyncClient(ClientOptions):
     Raises ValueError for a concurrency below 1.
 
     concurrency: how many requests of one embed() are sent at once.
+    transport: as of Client, such as httpx.AsyncHTTPTransport(uds=PATH).
     """
 
     concurrency: int = field(default=4, kw_only=True)
+    transport: httpx.AsyncBaseTransport | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:  # nothing would be sent, and there would be no vectors to join
             raise ValueError(f"concurrency is {self.concurrency}; it must be 1 or more")
-        self._http = httpx.AsyncClient(**self.httpx_arguments)
+        self._http = httpx.AsyncClient(**self.httpx_arguments, transport=self.transport)
+
+    @classmethod
+    def local(cls, model: str = DEFAULT_MODEL, **options: Unpack[AsyncSendOptions]) -> Self:
+        """Like Client.local."""
+        from embedwell_client.local_server import local_server
+        from embedwell_client.local_transport import AsyncLocalTransport
+
+        server = local_server(model)
+        return cls(server.url, transport=AsyncLocalTransport(server), **options)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

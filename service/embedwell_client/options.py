@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypedDict
 
 import httpx
 
@@ -17,6 +17,23 @@ RETRYABLE_STATUSES = (429, 502, 503)  # 502: a gateway reached no server
 RETRYABLE_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 MAX_DELAY = 30.0  # seconds before the next attempt
 MAX_JITTER = 0.25  # share of a delay; clients that were rejected together should not retry together
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+"""The model of a local server, unless another is chosen."""
+
+
+class SendOptions(TypedDict, total=False):
+    """How a client of a local server sends requests, as of ClientOptions."""
+
+    timeout: float
+    batch: int
+    retries: int
+
+
+class AsyncSendOptions(SendOptions, total=False):
+    """The same for AsyncClient."""
+
+    concurrency: int
 
 
 @dataclass(eq=False)
