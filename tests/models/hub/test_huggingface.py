@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
@@ -18,6 +17,7 @@ from embedwell_models.hub.sources import resolve
 from tests.conftest import Folder
 from tests.models import kinds
 from tests.models.classic.convert.older import instructor
+from tests.models.families.exact import assert_near, exact_vectors
 from tests.models.hub_server import COMMIT, Hub
 from tests.service.server import Server
 
@@ -254,9 +254,9 @@ def test_what_was_converted_has_the_vectors_of_the_original(
         (source / name).write_bytes(content)
     with Hub(NAME, pickled) as hub:
         target = Path(pull(hub).stdout.strip())
-    expected = SentenceTransformer(str(source), device="cpu").encode(["the license"])
+    expected = exact_vectors(SentenceTransformer(str(source), device="cpu"), ["the license"])
     vectors = Embedder.load(target, device="cpu", dtype="float32").embed(["the license"])
-    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert_near(vectors, expected)
 
 
 @pytest.mark.full
