@@ -40,7 +40,9 @@ def pool_by_text(
             continue
         counts = layout.lengths[block.start : block.stop]
         values = compute(rows).float()
-        pooled.append(torch.segment_reduce(values, pooling, lengths=counts, axis=0, unsafe=True))
+        pooled.append(
+            torch.segment_reduce(values, pooling, lengths=counts, axis=0, initial=0, unsafe=True)
+        )
     return torch.cat(pooled)
 
 
@@ -48,7 +50,7 @@ def text_blocks(lengths: Sequence[int], rows: int) -> Iterator[range]:
     """Yield the indices of consecutive texts that have at most `rows` rows, or of a longer text."""
     first = total = 0
     for index, length in enumerate(lengths):
-        if total and total + length > rows:
+        if index > first and total + length > rows:
             yield range(first, index)
             first, total = index, 0
         total += length
@@ -61,4 +63,7 @@ def _pool_text(
     values = map(compute, torch.split(rows, size))
     if pooling == "sum":
         return reduce(torch.add, (block.sum(dim=0) for block in values))
-    return reduce(torch.maximum, (block.amax(dim=0) for block in values))
+    # A text without rows has zeros.
+    return reduce(
+        torch.maximum, (block.amax(dim=0) if len(block) else block.sum(dim=0) for block in values)
+    )
