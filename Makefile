@@ -8,9 +8,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # dxg: that of Windows' subsystem for Linux.
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
-# pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 # AMD's, which needs the build for its version of ROCm.
 AMD_GPU := $(if $(GPU),,$(wildcard /dev/kfd))
+# pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
 .PHONY: help serve install torch rocm-index pull test test-all test-models test-service test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
@@ -228,7 +228,7 @@ ifneq ($(TORCH_INDEX),)
 	@echo "No NVIDIA device here: PyTorch is taken from $(TORCH_INDEX) (make TORCH_INDEX= takes pip's own choice)"
 	$(PIP) --no-deps --retries 1 --extra-index-url $(TORCH_INDEX) torch
 endif
-	$(PIP) $(if $(AMD_GPU),--extra-index-url $(TORCH_INDEX)) torch
+	$(PIP) $(if $(and $(AMD_GPU),$(TORCH_INDEX)),--extra-index-url $(TORCH_INDEX)) torch
 	@touch $@
 
 PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)

@@ -74,6 +74,9 @@ def test_the_users_index_is_used(checkout: Path) -> None:
 
 def test_an_empty_index_uses_that_of_pip(checkout: Path) -> None:
     assert installed(checkout, "TORCH_INDEX=", ".venv/torch")[0] == ["torch"]
+    (checkout / ".venv" / "torch").unlink()
+    amd = ("GPU=", "AMD_GPU=/dev/kfd")
+    assert installed(checkout, *amd, "TORCH_INDEX=", "torch")[0][-1] == "torch"
 
 
 def test_a_server_on_kernels_needs_no_pytorch(checkout: Path) -> None:
