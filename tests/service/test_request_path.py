@@ -15,7 +15,7 @@ MOST = {
         "modules": 260,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 20, "package_moves": 17, "modules": 183, "wing_modules": 0},
+    "engine": {"files": 20, "package_moves": 17, "modules": 192, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 
