@@ -1,6 +1,8 @@
 """A server on a Unix socket, and the file of the socket."""
 
 import contextlib
+import os
+import signal
 import socket
 import stat
 import subprocess
@@ -131,12 +133,42 @@ def test_every_http_process_serves_the_socket(server: UnixServer) -> None:
         server.wait_until(connect)
 
 
-def test_a_replaced_http_process_listens_again(server: UnixServer) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_replaced_http_process_listens_again(server: UnixServer, number: int) -> None:
     for worker in server.children(HTTP_PROCESS):
-        worker.kill()
-        worker.wait()
+        worker.send_signal(number)
+        worker.wait(60)
     with server.new_client() as client:  # it waits to be accepted
         assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+
+
+def test_processes_that_a_server_leaves_behind_accept_no_connections(
+    tiny_bert: Folder, path: Path, tmp_path: Path
+) -> None:
+    """So that the next server can take its place while they finish their requests."""
+    with UnixServer(tmp_path / "log", path, model=tiny_bert(), shutdown_timeout=1000) as server:
+        [worker] = server.children(HTTP_PROCESS)
+        with closing_client() as client:
+            client.connect(str(path))
+            head = b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n"
+            client.sendall(head + b"Expect: 100-continue\r\n\r\n")
+            assert client.recv(12) == b"HTTP/1.1 100"
+            os.kill(server.process.pid, signal.SIGKILL)
+            server.wait_until(lambda: not is_listening(path))
+            assert not has_ended(worker)
+        server.wait_until(lambda: has_ended(worker))
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE  # without a parent that collects it
+    except psutil.NoSuchProcess:
+        return True
+
+
+def is_listening(path: Path) -> bool:
+    with closing_client() as client:
+        return client.connect_ex(str(path)) == 0
 
 
 def has_client(pid: int, path: Path) -> bool:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_MAX_WAITING = 4096  # connections that wait; more come while they are accepted
 _PAUSE = 1.0  # seconds until the next attempt if the system has no descriptor or memory left
 
 
@@ -26,16 +27,21 @@ class Acceptor:
         if self._listener.fileno() >= 0:
             self._loop.add_reader(self._listener, self._accept)
 
-    async def drain(self) -> None:
+    async def drain(self, shared: bool = False, most: int = _MAX_WAITING) -> None:
         """Accept the connections that wait, and close the socket.
 
         The system refuses those that come later, if it is a Unix socket on Linux.
+
+        shared: whether other processes accept those that come later.
+        most: maximum number to accept, as clients may connect as fast as they are accepted.
         """
-        if self._listener.family == socket.AF_UNIX:
+        if self._listener.fileno() < 0:
+            return
+        if self._listener.family == socket.AF_UNIX and not shared:
             with contextlib.suppress(OSError):  # of systems on which it does not exist
                 self._listener.shutdown(socket.SHUT_RD)
-        while self._accept():
-            continue
+        while most and self._accept():
+            most -= 1
         self.close()
         while self._opening:
             await asyncio.wait(self._opening)

@@ -49,6 +49,7 @@ class Server:
         self._tcp_listeners = list[socket.socket]()  # copies, to accept the last connections
         self._acceptors = list[Acceptor]()
         self._ending: asyncio.Task[None] | None = None
+        self._all_stop = False  # whether the processes that share the Unix sockets stop, too
         self.failed = self.stopping = False
 
     @property
@@ -60,16 +61,20 @@ class Server:
         """Wait until it listens, which it never does if the application cannot be prepared."""
         while not self._uvicorn.started:
             await asyncio.sleep(_POLL_SECONDS)
+        if self._uvicorn.should_exit:
+            return
         self._acceptors = [Acceptor(each, self._create_connection) for each in self._unix_listeners]
         for acceptor in self._acceptors:
             acceptor.start()
 
-    def stop(self, at_once: bool = False) -> None:
+    def stop(self, at_once: bool = False, alone: bool = False) -> None:
         """Stop after the delay; at the second call without it.
 
         at_once: stop without the delay, as a successor accepts the connections that wait.
+        alone: whether the processes that share the Unix sockets may continue.
         """
         self._keeps_backlog |= at_once
+        self._all_stop |= not alone
         if at_once or self.stopping or not self._drain_delay:
             self._end()
         else:
@@ -79,12 +84,17 @@ class Server:
     def fail(self) -> None:
         """Stop with a failure, at once."""
         self.failed = self.stopping = True
+        for acceptor in self._acceptors:
+            acceptor.close()
+        while self._tcp_listeners:
+            self._tcp_listeners.pop().close()
         self._uvicorn.should_exit = True
 
     def stop_at_signals(self) -> None:
         """Handle the signals for termination; call it while the server runs."""
+        stop = partial(self.stop, alone=True)  # another process may have sent it to this one only
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+            asyncio.get_running_loop().add_signal_handler(number, stop)
 
     def run(self, sockets: list[socket.socket]) -> None:
         """Serve on these sockets until the server stops."""
@@ -110,6 +120,7 @@ class Server:
         """Stop accepting connections, wait for the first requests of the latest, and end."""
         try:
             await self._stop_accepting()
+            await asyncio.sleep(_POLL_SECONDS)  # those accepted last are opened by tasks
             open_connections: Any = self._uvicorn.server_state.connections
             while any(connection.expects_first_request() for connection in open_connections):
                 await asyncio.sleep(_POLL_SECONDS)
@@ -124,7 +135,7 @@ class Server:
             if self._keeps_backlog:
                 acceptor.close()
             else:
-                await acceptor.drain()
+                await acceptor.drain(shared=not self._all_stop)
 
     def _create_connection(self) -> asyncio.Protocol:
         # As uvicorn creates it for the connections that it accepts.

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -78,7 +78,7 @@ class DirectRoute(APIRoute):
 
     A coroutine function without parameters is called directly, too: health checks and metrics need
     none of FastAPI's imports, which take 10 MB. It returns content for JSON, or a Response. FastAPI
-    serves any other endpoint.
+    serves any other endpoint, and one with a status or with further dependencies.
 
     FastAPI's own route, which takes a millisecond to create, is created by the first request that
     it serves, or by the OpenAPI document.
@@ -98,7 +98,7 @@ class DirectRoute(APIRoute):
             self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
         if self.body_type is not None:
             self.app = self._respond
-        elif inspect.iscoroutinefunction(endpoint) and not inspect.signature(endpoint).parameters:
+        elif _is_without_input(endpoint, options):
             self.app = self._respond_without_input
         else:
             self.app = self._serve
@@ -256,6 +256,14 @@ def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
         case [context, type() as body] if context == RequestDep and issubclass(body, Body):
             return body
     return None
+
+
+def _is_without_input(endpoint: Callable[..., Any], options: Mapping[str, Any]) -> bool:
+    """Return whether all that FastAPI would do for an endpoint is to call it and send JSON."""
+    dependencies = {each.dependency for each in options.get("dependencies") or ()}
+    plain = dependencies <= {request_context} and options.get("status_code") is None
+    is_coroutine = inspect.iscoroutinefunction(endpoint)
+    return plain and is_coroutine and not inspect.signature(endpoint).parameters
 
 
 def _parse(body_type: type[B], content: bytes) -> B:

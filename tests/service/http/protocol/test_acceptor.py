@@ -45,3 +45,34 @@ def test_those_that_wait_are_served_and_others_refused(listener: socket.socket) 
         assert [client.recv(9) for client in waiting] == [b"hello"] * 3
         with pytest.raises(ConnectionRefusedError):
             late.connect(address)
+
+
+def test_a_socket_that_is_closed_is_not_drained(listener: socket.socket) -> None:
+    async def drain() -> None:
+        acceptor = Acceptor(listener, Greeting)
+        acceptor.close()
+        await acceptor.drain()
+
+    asyncio.run(drain())
+
+
+class Crowd(socket.socket):
+    """A listening socket to which another client connects whenever one is accepted."""
+
+    def accept(self) -> tuple[socket.socket, object]:
+        self.clients = [*getattr(self, "clients", ()), socket.create_connection(self.getsockname())]
+        assert len(self.clients) < 20
+        return super().accept()
+
+
+def test_clients_that_connect_all_the_time_are_not_accepted_forever() -> None:
+    async def drain() -> None:
+        await Acceptor(crowd, Greeting).drain(most=9)
+
+    with Crowd(socket.AF_INET) as crowd:
+        crowd.bind(("127.0.0.1", 0))
+        crowd.listen()
+        asyncio.run(drain())
+        for client in crowd.clients:
+            client.close()
+        assert len(crowd.clients) == 9

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -66,6 +66,16 @@ async def vector() -> Any:
 @ROUTES.get("/text")
 async def text() -> PlainTextResponse:
     return PlainTextResponse("text")
+
+
+def refuse() -> None:
+    raise HTTPException(403)
+
+
+@ROUTES.get("/refused", dependencies=[Depends(refuse)])
+@ROUTES.get("/created", status_code=201)
+async def plain() -> str:
+    return "content"
 
 
 def fastapi() -> FastAPI:
@@ -205,6 +215,11 @@ def test_an_endpoint_without_parameters_is_called_directly() -> None:
 def test_an_endpoint_without_parameters_may_return_a_response() -> None:
     actual = post("/text", method="GET", app=fastapi())
     assert (actual.status, actual.sent[1]["body"]) == (200, b"text")
+
+
+def test_the_dependencies_and_the_status_of_an_endpoint_without_parameters_apply() -> None:
+    statuses = [post(path, method="GET", app=fastapi()).status for path in ("/refused", "/created")]
+    assert statuses == [403, 201]
 
 
 def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> None:
