@@ -31,7 +31,9 @@ def test_scores_of_positions_are_not_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [RULES["causal"], RULES["window"], replace(PLAIN, window=300)], ids=str
+    "options",
+    [RULES["causal"], RULES["window"], replace(PLAIN, window=300)],
+    ids=["causal", "window", "wide window"],
 )
 def test_a_kernel_that_ignores_an_argument_does_not_work(
     options: AttentionOptions, caplog: pytest.LogCaptureFixture
