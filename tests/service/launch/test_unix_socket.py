@@ -20,6 +20,8 @@ from embedwell.launch.unix_socket import UnixListener
 from tests.conftest import Folder
 from tests.service.server import UnixServer
 
+CHECK = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
 
 @pytest.fixture
 def path() -> Iterator[Path]:
@@ -142,19 +144,25 @@ def test_a_replaced_http_process_listens_again(server: UnixServer, number: int) 
         assert client.post("/embed", json={"inputs": "a"}).status_code == 200
 
 
-def test_processes_that_a_server_leaves_behind_accept_no_connections(
+def test_processes_that_a_server_leaves_behind_serve_no_further_requests(
     tiny_bert: Folder, path: Path, tmp_path: Path
 ) -> None:
     """So that the next server can take its place while they finish their requests."""
     with UnixServer(tmp_path / "log", path, model=tiny_bert(), shutdown_timeout=1000) as server:
         [worker] = server.children(HTTP_PROCESS)
-        with closing_client() as client:
+        with closing_client() as client, closing_client() as idle:
+            idle.connect(str(path))
+            idle.sendall(CHECK)
+            assert idle.recv(999).startswith(b"HTTP/1.1 200")
             client.connect(str(path))
             head = b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n"
             client.sendall(head + b"Expect: 100-continue\r\n\r\n")
             assert client.recv(12) == b"HTTP/1.1 100"
             os.kill(server.process.pid, signal.SIGKILL)
             server.wait_until(lambda: not is_listening(path))
+            with contextlib.suppress(OSError):
+                idle.sendall(CHECK)
+                assert not idle.recv(999)
             assert not has_ended(worker)
         server.wait_until(lambda: has_ended(worker))
 

@@ -88,6 +88,8 @@ class Server:
             acceptor.close()
         while self._tcp_listeners:
             self._tcp_listeners.pop().close()
+        for connection in [*self._uvicorn.server_state.connections]:
+            connection.shutdown()  # now: uvicorn would serve further requests for a moment
         self._uvicorn.should_exit = True
 
     def stop_at_signals(self) -> None:
