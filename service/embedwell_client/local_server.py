@@ -279,7 +279,8 @@ def runtime_folder() -> Path:
     folder = base / "embedwell"
     if not base.is_absolute() or not base.is_dir() or base.stat().st_uid != os.getuid():
         folder = Path(tempfile.gettempdir()) / f"embedwell-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):  # also if it is a link to nothing
+        folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise _failed(f"{folder} must be a folder that only this user can open; remove it")

@@ -23,6 +23,7 @@ import pytest
 
 from embedwell_client import AsyncClient, Client, RequestFailed
 from embedwell_client.local_server import LocalServer, local_server
+from embedwell_client.local_server import runtime_folder as runtime_folder_of_user
 from tests.conftest import COMPILED, Folder
 
 PAGE = Path(__file__).parents[3] / "docs/local-server.md"
@@ -221,3 +222,12 @@ def test_a_folder_that_others_can_open_is_refused(server: LocalServer, model: st
             Client.local(model)
     finally:
         server.folder.chmod(0o700)
+
+
+def test_a_link_in_place_of_the_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "embedwell").symlink_to(tmp_path / "removed")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(RequestFailed, match="only this user can open"):
+        runtime_folder_of_user()
