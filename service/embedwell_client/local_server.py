@@ -168,7 +168,7 @@ class LocalServer:
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,  # which has no .env
-                env=_environment(),
+                env=server_environment(),
                 start_new_session=True,
                 check=True,
             )
@@ -287,13 +287,17 @@ def runtime_folder() -> Path:
     return folder
 
 
-def _environment() -> dict[str, str]:
+def server_environment() -> dict[str, str]:
+    """Return the environment of the server, which runs in another folder than this program."""
     kept = {f"EMBEDWELL_{name}" for name in KEPT_SETTINGS}
-    return {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("EMBEDWELL_") or name in kept
     }
+    if cache := environment.get("EMBEDWELL_CACHE"):
+        environment["EMBEDWELL_CACHE"] = str(Path(cache).expanduser().absolute())
+    return environment
 
 
 def _own_version() -> str | None:

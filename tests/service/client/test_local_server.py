@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from embedwell_client import AsyncClient, Client, RequestFailed
-from embedwell_client.local_server import LocalServer, local_server
+from embedwell_client.local_server import LocalServer, local_server, server_environment
 from embedwell_client.local_server import runtime_folder as runtime_folder_of_user
 from tests.conftest import COMPILED, Folder
 
@@ -231,3 +231,12 @@ def test_a_link_in_place_of_the_folder_is_refused(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(RequestFailed, match="only this user can open"):
         runtime_folder_of_user()
+
+
+def test_the_server_has_the_folder_of_models_that_its_starter_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Because it runs in another folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EMBEDWELL_CACHE", "models")
+    assert server_environment()["EMBEDWELL_CACHE"] == str(tmp_path / "models")

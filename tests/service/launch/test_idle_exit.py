@@ -24,7 +24,7 @@ def server(tiny_bert: Folder, tmp_path: Path) -> Iterator[UnixServer]:
         settings = {"model": tiny_bert(), "workers": 2, "idle_exit": f"{LIMIT}s"}
         server = UnixServer(tmp_path / "log", path, **settings)
         server.launch()
-        server.wait_until(path.exists)
+        server.wait_until(path.exists, 300)
         yield server
         assert not path.exists()
 
@@ -36,7 +36,7 @@ def test_a_server_ends_after_its_last_request_and_serves_each_client_that_has_co
     with closing(socket.socket(socket.AF_UNIX)) as client:
         client.connect(str(server.socket))
         client.sendall(b"POST /embed HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body))
-        server.wait_until(lambda: server.listens.search(server.log))
+        server.wait_until(lambda: server.listens.search(server.log), 300)
         time.sleep(1.5 * LIMIT)
         assert server.process.poll() is None, "a request is running"
         client.sendall(body)
