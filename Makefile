@@ -46,7 +46,7 @@ install:                       ## add `embedwell` to ~/.local/bin, from an envir
 	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "Add $(PREFIX)/bin to PATH to run embedwell by its name" ;; esac
 
 NEEDS_ROCM_INDEX = $(and $(AMD_GPU),$(filter file,$(origin TORCH_INDEX)))
-torch: $(if $(NEEDS_ROCM_INDEX),rocm-index) .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
+torch: $(if $(NEEDS_ROCM_INDEX),rocm-index,.venv/runtime .venv/torch) ## add PyTorch, for GPUs and what the kernels do not compute
 
 rocm-index:
 	@echo "This machine has an AMD GPU ($(AMD_GPU)), which PyTorch's default builds do not use: give the index of your ROCm, as in" >&2

@@ -1,5 +1,6 @@
 """The installation by the Makefile, with a Python that only notes what it is asked for."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -42,7 +43,11 @@ def installed(folder: Path, *options: str) -> tuple[list[str], str]:
     """What pip is asked for, each with its options, and what make prints."""
     (folder / "asked").unlink(missing_ok=True)
     command = ["make", "--no-print-directory", *options]
-    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    # Not the options of a make that runs the tests, such as -j.
+    alone = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    process = subprocess.run(
+        command, cwd=folder, env=alone, capture_output=True, text=True, check=True
+    )
     asked = (folder / "asked").read_text().splitlines() if (folder / "asked").exists() else []
     of_pip = [line.partition("constraints.txt ")[2] for line in asked if "-m pip" in line]
     return of_pip, process.stdout

@@ -89,5 +89,7 @@ def reference_vectors(model: str, texts: Sequence[str], prompt: str | None) -> F
         reference = SentenceTransformer(model, device="cpu", local_files_only=True)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         raise click.ClickException(f"sentence-transformers cannot load {model}: {error}") from None
-    vectors = reference.float().encode(list(texts), prompt=prompt, convert_to_numpy=True)
+    vectors = reference.float().encode(
+        list(texts), prompt=prompt, convert_to_numpy=True, show_progress_bar=False
+    )
     return np.asarray(vectors, dtype=np.float32)
