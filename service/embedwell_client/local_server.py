@@ -103,7 +103,7 @@ class LocalServer:
     def _wait_served(self) -> None:
         begun = time.monotonic()
         deadline = begun + START_TIMEOUT
-        started, told = False, set[State]()
+        started, handled_states = False, set[State]()
         while True:
             pid = self.process_id()
             if (state := self._state()) == "served":
@@ -116,8 +116,8 @@ class LocalServer:
             elif pid is None:
                 if time.monotonic() > begun + ORPHAN_SECONDS:
                     raise self._not_ours()
-            elif state not in told:  # once, as the process takes time
-                told.add(state)
+            elif state not in handled_states:  # the process takes a while to change it
+                handled_states.add(state)
                 if state == "outdated":
                     _send(pid, signal.SIGTERM)
                 elif state == "unknown model":

@@ -23,7 +23,7 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
 class SendOptions(TypedDict, total=False):
-    """How a client of a local server sends requests, as of ClientOptions."""
+    """Options of a client of the local server; ClientOptions explains them."""
 
     timeout: float
     batch: int

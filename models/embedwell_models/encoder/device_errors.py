@@ -99,7 +99,9 @@ def is_device_lost(error: BaseException) -> bool:
 
 def _torch_errors(name: str) -> tuple[type[BaseException], ...]:
     # Without torch in the process, no error is torch's.
-    found: object = sys.modules.get("torch")
+    attribute: object = sys.modules.get("torch")
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return (found,) if isinstance(found, type) and issubclass(found, BaseException) else ()
+        attribute = getattr(attribute, part, None)
+    if isinstance(attribute, type) and issubclass(attribute, BaseException):
+        return (attribute,)
+    return ()

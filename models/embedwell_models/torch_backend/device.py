@@ -175,5 +175,5 @@ def gpu_kind(name: str, try_device: TryDevice = try_device) -> str:
     """Describe the kind of GPU with a name (auto, cuda or cuda:N); "" if torch cannot use it."""
     if (gpu := usable_gpu(name, try_device)) is None:
         return ""
-    found = torch.cuda.get_device_properties(gpu)
-    return f"{found.name} {found.major}.{found.minor} {found.total_memory}"
+    card = torch.cuda.get_device_properties(gpu)
+    return f"{card.name} {card.major}.{card.minor} {card.total_memory}"

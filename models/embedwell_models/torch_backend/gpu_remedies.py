@@ -39,10 +39,10 @@ class Card(NamedTuple):
     def find(cls, name: str) -> Self | None:
         """Describe the GPU with a name of torch, such as cuda; None if torch does not know it."""
         try:
-            found = torch.cuda.get_device_properties(torch.device(name).index or 0)
+            properties = torch.cuda.get_device_properties(torch.device(name).index or 0)
         except (RuntimeError, AssertionError):
             return None
-        return cls(found.name, (found.major, found.minor))
+        return cls(properties.name, (properties.major, properties.minor))
 
 
 def explain(error: Exception, build: TorchBuild, card: Callable[[], Card | None]) -> str:

@@ -133,7 +133,7 @@ def test_the_log_says_why_torch_cannot_use_a_gpu(
     import torch
 
     if torch.cuda.is_available():
-        pytest.skip("torch can use the GPU")
+        pytest.skip("this machine has a GPU, and the test is about one that torch cannot use")
     (tmp_path / "nvidia0").touch()
     assert choose_device("auto", tmp_path) == CPU
     (line,) = caplog.messages
