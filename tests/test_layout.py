@@ -64,8 +64,8 @@ CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
-    "embedwell": "doors settings errors line_ends gc_tuning engine limits http "
-    "inference telemetry routes inherited playground "
+    "embedwell": "doors settings errors line_ends gc_tuning engine limits "
+    "inference http telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
 SERVICE_PACKAGES = {path.name for path in (ROOT / "service").glob("embedwell*")}

@@ -13,7 +13,7 @@ from typing import Any
 
 from embedwell.errors import ClientDisconnected, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat
-from embedwell.limits.memory_budget import Reservation
+from embedwell.limits.request_costs import RequestCosts
 
 MODEL_PREFIX = "/m/"
 
@@ -21,21 +21,17 @@ _model: ContextVar[int | None] = ContextVar("model", default=None)
 
 
 @dataclass(slots=True)
-class RequestContext:
-    """State of one HTTP request.
+class RequestContext(RequestCosts):
+    """State of one HTTP request, and its costs.
 
     Each field has one writer:
 
     - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
       (the client's media types), user_agent (its header), error_format (that of its path) and
-      memory (its reservation); from the connection started (when the head arrived) and has_hung_up
-      (whether the client has closed the connection);
+      memory; from the connection started (when the head arrived) and has_hung_up (whether the
+      client has closed the connection);
     - the router: body_bytes, and error_format again if only Voyage's clients send such a body;
-    - `abort`: fault, the client's error for which the task was cancelled;
-    - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
-      since tokenize_start;
-    - the pipeline: cached (a count of vectors), queue_us until the first batch, and compute_us
-      until the end of the last batch.
+    - `abort`: fault, the client's error for which the task was cancelled.
     """
 
     id: str
@@ -43,21 +39,10 @@ class RequestContext:
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
     error_format: ErrorFormat = NATIVE
-    body_bytes: int = 0
     user_agent: bytes = b""
     fault: ServiceError | None = None
-    memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)
     has_hung_up: Callable[[], bool] = lambda: False
-    model_index: int = 0
-    texts: int = 0
-    tokens: int = 0
-    truncated: int = 0
-    cached: int = 0
-    tokenize_start: float = 0.0
-    tokenize_us: int = 0
-    queue_us: int = 0
-    compute_us: int = 0
 
     def abort(self, fault: ServiceError) -> None:
         """Cancel the task because of a client's error."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.model_files.multi_vector import TextRole
@@ -74,7 +74,7 @@ class MultiVectors:
 
     async def vectors(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         inputs: Sequence[Input],
         options: InputOptions,
         max_values: int,
@@ -87,12 +87,12 @@ class MultiVectors:
         max_values: maximum count of numbers in a response.
         """
         role = text_role(options)
-        rows = await self._read(context, inputs, options, role)
-        return await self._compute(context, rows, [role] * len(rows), max_values)
+        rows = await self._read(costs, inputs, options, role)
+        return await self._compute(costs, rows, [role] * len(rows), max_values)
 
     async def scores(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         pairs: Sequence[TextPair],
         options: InputOptions,
     ) -> tuple[list[InputRow], Floats]:
@@ -105,7 +105,7 @@ class MultiVectors:
         documents = first_indices(pair.second or "" for pair in pairs)
         options = replace(options, max_length=options.max_length or options.max_pair)
         with reindexed([*queries.values(), *documents.values()]):
-            a, b = await self.query_document_vectors(context, [*queries], [*documents], options)
+            a, b = await self.query_document_vectors(costs, [*queries], [*documents], options)
         query_of = dict(zip(queries, a.vectors, strict=True))
         document_of = dict(zip(documents, zip(b.rows, b.vectors, strict=True), strict=True))
         texts = [document_of[pair.second or ""] for pair in pairs]
@@ -116,7 +116,7 @@ class MultiVectors:
 
     async def query_document_vectors(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         queries: Sequence[str | ImageContent],
         documents: Sequence[str | ImageContent],
         options: InputOptions,
@@ -129,11 +129,11 @@ class MultiVectors:
         """
         count = len(queries)
         query_options = InputOptions(truncate=True, role="query")
-        rows = await self._read(context, queries, query_options, "query")
+        rows = await self._read(costs, queries, query_options, "query")
         with reindexed(range(count, count + len(documents))):
-            rows += await self._read(context, documents, options, "document")
+            rows += await self._read(costs, documents, options, "document")
         roles: list[TextRole] = ["query" if i < count else "document" for i in range(len(rows))]
-        texts = await self._compute(context, rows, roles)
+        texts = await self._compute(costs, rows, roles)
         return texts[:count], texts[count:]
 
     async def maxsim_scores(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
@@ -148,7 +148,7 @@ class MultiVectors:
 
     async def _read(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         inputs: Sequence[Input],
         options: InputOptions,
         role: TextRole,
@@ -156,7 +156,7 @@ class MultiVectors:
         rules = self._checked_rules()
         limit = rules.max_length(role)
         options = replace(options, max_length=min(options.max_length or limit, limit))
-        rows = await self._pipeline.reader.read(context, inputs, options)
+        rows = await self._pipeline.reader.read(costs, inputs, options)
         return [
             replace(row, ids=np.array(rules.expand(row.ids.tolist(), role), dtype=np.int32))
             if isinstance(item, str)
@@ -166,7 +166,7 @@ class MultiVectors:
 
     async def _compute(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         rows: list[InputRow],
         roles: Sequence[TextRole],
         max_values: int | None = None,
@@ -177,11 +177,11 @@ class MultiVectors:
         masks = [rules.has_vector(each, role) for each, role in zip(ids, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
         if max_values is None:  # the response has scores, not vectors
-            context.memory.grow(_BYTES_PER_NUMBER * numbers)
+            costs.memory.grow(_BYTES_PER_NUMBER * numbers)
         else:
             check_response_numbers(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
-            context.memory.grow_by_numbers(numbers)
-        outputs = await self._pipeline.compute_outputs(context, rows, [MULTI])
+            costs.memory.grow_by_numbers(numbers)
+        outputs = await self._pipeline.compute_outputs(costs, rows, [MULTI])
         selected = [
             rules.select(text.multi, each, role)
             for text, each, role in zip(outputs, ids, roles, strict=True)

@@ -27,10 +27,10 @@ from embedwell.errors import (
     reindexed,
     service_error,
 )
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import PlannedJob, VectorCache
 from embedwell.limits.admission import Admission
+from embedwell.limits.request_costs import RequestCosts
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.classifier import ClassifierOptions
@@ -55,7 +55,7 @@ _PART_TEXTS = 16
 
 
 class Pipeline:
-    """Computes the vectors of requests, and records times in the request context."""
+    """Computes the vectors of requests, and records times in its costs."""
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
@@ -84,28 +84,28 @@ class Pipeline:
         return self._classifier
 
     async def embed(
-        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized inputs, and their pooled vectors (B, D), not normalized."""
         self.check_outputs([DENSE])
-        rows = await self.reader.read(context, inputs, options)
+        rows = await self.reader.read(costs, inputs, options)
         if options.windows:
-            return rows, await self._submit_windows(context, rows, merge_by_average)
-        return rows, (await self.submit(context, rows, DENSE)).vectors
+            return rows, await self._submit_windows(costs, rows, merge_by_average)
+        return rows, (await self.submit(costs, rows, DENSE)).vectors
 
     async def compute_outputs(
-        self, context: RequestContext, rows: Sequence[InputRow], names: Sequence[str]
+        self, costs: RequestCosts, rows: Sequence[InputRow], names: Sequence[str]
     ) -> list[TextOutputs]:
         """Compute outputs of tokenized inputs in one pass, by the names of `output_names`."""
         if list(names) == [DENSE]:
-            result = await self.submit(context, rows, DENSE)
+            result = await self.submit(costs, rows, DENSE)
             return [TextOutputs(dense=vector) for vector in result.vectors]
-        result = await self.submit(context, rows, "+".join(names))
+        result = await self.submit(costs, rows, "+".join(names))
         return _unpack(result)
 
     async def compute_in_parts(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         rows: Sequence[InputRow],
         names: Sequence[str],
         keep: Callable[[TextOutputs], R],
@@ -118,7 +118,7 @@ class Pipeline:
         if not rows:
             return []
         if len(rows) <= _PART_TEXTS:
-            return [keep(text) for text in await self.compute_outputs(context, rows, names)]
+            return [keep(text) for text in await self.compute_outputs(costs, rows, names)]
         _check_texts(rows)
         starts = range(0, len(rows), _PART_TEXTS)
         parts = [rows[start : start + _PART_TEXTS] for start in starts]
@@ -128,21 +128,21 @@ class Pipeline:
                 texts = _unpack(await result)
             return [keep(text) for text in texts]
 
-        with self._submitted(context, parts, "+".join(names)) as results:
+        with self._submitted(costs, parts, "+".join(names)) as results:
             return [*chain.from_iterable(await _gather(map(keep_part, starts, results)))]
 
     async def score(
-        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[InputRow], Floats]:
         """Return tokenized inputs, and the logits (B, labels) of text pairs or single texts.
 
         A pair that was split into windows has their maximum.
         """
-        rows = await self.reader.read_pairs(context, pairs, options)
-        return rows, await self._submit_windows(context, rows, merge_by_maximum)
+        rows = await self.reader.read_pairs(costs, pairs, options)
+        return rows, await self._submit_windows(costs, rows, merge_by_maximum)
 
     async def classify(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, costs: RequestCosts, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> Floats:
         """Return the logits (B, labels) of single texts, some of which may be token ids."""
         texts = [index for index, item in enumerate(inputs) if isinstance(item, str)]
@@ -152,22 +152,22 @@ class Pipeline:
             limit = min(options.max_pair or self.reader.max_length, self.reader.max_length)
             ids = [inputs[index] for index in others]
             with reindexed(others):
-                read = await self.reader.read(context, ids, options.with_max_length(limit))
+                read = await self.reader.read(costs, ids, options.with_max_length(limit))
             rows |= zip(others, read, strict=True)
         if texts or not others:
             pairs = [TextPair(str(inputs[index])) for index in texts]
             with reindexed(texts):
-                read = await self.reader.read_pairs(context, pairs, options)
+                read = await self.reader.read_pairs(costs, pairs, options)
             rows |= zip(texts, read, strict=True)
         ordered = [rows[index] for index in range(len(inputs))]
-        return await self._submit_windows(context, ordered, merge_by_maximum)
+        return await self._submit_windows(costs, ordered, merge_by_maximum)
 
     async def embed_partial(
-        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, but returns an error for each input that fails."""
         self.check_outputs([DENSE])
-        rows = await self.reader.read_partial(context, inputs, options)
+        rows = await self.reader.read_partial(costs, inputs, options)
         items: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
@@ -181,16 +181,16 @@ class Pipeline:
 
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, InputRow)}
         windows = [split_windows([row]) for row in valid.values()]
-        with self._submitted(context, windows, DENSE) as results:
+        with self._submitted(costs, windows, DENSE) as results:
             await _gather(map(pool, valid, valid.values(), results))
         return [items[index] for index in range(len(rows))]
 
     async def embed_chunks(
-        self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
+        self, costs: RequestCosts, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, with all chunks as context."""
-        document = await self.reader.read_chunks(context, chunks, options, sum(map(len, chunks)))
-        (states,) = await self.hidden(context, [document.row], layers)
+        document = await self.reader.read_chunks(costs, chunks, options, sum(map(len, chunks)))
+        (states,) = await self.hidden(costs, [document.row], layers)
         results = zip(document.chunk_inputs(), document.pool(states, "mean"), strict=True)
         return [
             service_error(vector) if isinstance(vector, InputError) else (row, vector)
@@ -198,29 +198,29 @@ class Pipeline:
         ]
 
     async def hidden(
-        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
+        self, costs: RequestCosts, rows: Sequence[InputRow], output: str | int
     ) -> list[Floats]:
         """Return hidden states after some layers, or a summand of the input: (T, D) for each input.
 
         rows: the tokenized inputs.
         """
-        states = (await self.submit(context, rows, output)).vectors
+        states = (await self.submit(costs, rows, output)).vectors
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
-        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
+        self, costs: RequestCosts, rows: Sequence[InputRow], output: str | int
     ) -> Result:
         """Compute an output of tokenized inputs.
 
         Raises EncodingFailed, Overloaded, TimedOut and EngineUnavailable.
         """
         if any(row.image_tokens for row in rows):
-            return await self._submit_with_images(context, rows, output)
-        with self._submitted(context, [rows], output) as [result]:
+            return await self._submit_with_images(costs, rows, output)
+        with self._submitted(costs, [rows], output) as [result]:
             return await result
 
     async def _submit_with_images(
-        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
+        self, costs: RequestCosts, rows: Sequence[InputRow], output: str | int
     ) -> Result:
         """Submit texts, and inputs with equally many tokens of images, as one job each.
 
@@ -238,7 +238,7 @@ class Pipeline:
                 return await result
 
         parts = [[rows[index] for index in group] for group in groups]
-        with self._submitted(context, parts, output) as results:
+        with self._submitted(costs, parts, output) as results:
             computed = await _gather(map(compute, groups, results))
         each = [vectors for result in computed for vectors in result.split()]
         ordered = [each[index] for index in np.argsort([*chain.from_iterable(groups)])]
@@ -255,7 +255,7 @@ class Pipeline:
 
     @contextmanager
     def _submitted(
-        self, context: RequestContext, parts: Sequence[Sequence[InputRow]], output: str | int
+        self, costs: RequestCosts, parts: Sequence[Sequence[InputRow]], output: str | int
     ) -> Iterator[list[Awaitable[Result]]]:
         """Admit a job for each part of a request; yield their results, which the caller awaits.
 
@@ -265,24 +265,24 @@ class Pipeline:
         jobs = [self._cache.plan(_job(rows, output, tokens)) for rows in parts]
         times: list[tuple[int, int]] = []
         admitted = sum([job.tokens for job in jobs])
-        with self._admission.admit(admitted, context.tokenize_us / 1e6, context.body_bytes):
-            yield [self._compute(context, job, times) for job in jobs]
-        _record(context, times)
+        with self._admission.admit(admitted, costs.tokenize_us / 1e6, costs.body_bytes):
+            yield [self._compute(costs, job, times) for job in jobs]
+        _record(costs, times)
 
     async def _submit_windows(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         rows: Sequence[InputRow],
         merge: Callable[[Sequence[InputRow], Floats], Floats],
     ) -> Floats:
         with reindexed(window_input_indices(rows)):
-            result = await self.submit(context, split_windows(rows), DENSE)
+            result = await self.submit(costs, split_windows(rows), DENSE)
         return merge(rows, result.vectors)
 
     async def _compute(
-        self, context: RequestContext, job: PlannedJob, times: list[tuple[int, int]]
+        self, costs: RequestCosts, job: PlannedJob, times: list[tuple[int, int]]
     ) -> Result:
-        remaining = self._timeout - context.tokenize_us / 1e6
+        remaining = self._timeout - costs.tokenize_us / 1e6
         try:
             result = await job.compute(remaining)
         except TimeoutError:
@@ -291,21 +291,21 @@ class Pipeline:
                 "inputs",
                 retry_after=1,
             ) from None
-        context.cached += result.cached
+        costs.cached += result.cached
         if result.compute_us:
             times.append((result.queue_us, result.queue_us + result.compute_us))
         return result
 
 
-def _record(context: RequestContext, times: Sequence[tuple[int, int]]) -> None:
+def _record(costs: RequestCosts, times: Sequence[tuple[int, int]]) -> None:
     """Add the times of jobs that were submitted together: the start and the end of each.
 
     Jobs share batches, so they take from the start of the first to the end of the last.
     """
     if times:
         start = min([start for start, _ in times])
-        context.queue_us += start
-        context.compute_us += max([end for _, end in times]) - start
+        costs.queue_us += start
+        costs.compute_us += max([end for _, end in times]) - start
 
 
 def _are_pages(rows: Sequence[InputRow]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from embedwell.errors import BadRequest, ServiceError, service_error, service_errors
-from embedwell.http.request_context import RequestContext
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_input_count
 from embedwell.limits.work_queue import WorkQueue, run_in_thread
 from embedwell_models.errors import InputError
@@ -99,35 +99,35 @@ class RequestReader:
         )
 
     async def read(
-        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
-        ready = await self._with_pixels(context, inputs)
-        return await self._tokenize_all(context, ready, options, self._row_tokenizer.read, list)
+        ready = await self._with_pixels(costs, inputs)
+        return await self._tokenize_all(costs, ready, options, self._row_tokenizer.read, list)
 
     async def read_partial(
-        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow | ServiceError]:
         """Like `read`, but returns an error for each invalid input."""
-        ready = await self._with_pixels(context, inputs)
+        ready = await self._with_pixels(costs, inputs)
         results = await self._tokenize_all(
-            context, ready, options, self._row_tokenizer.read_partial, _valid_rows
+            costs, ready, options, self._row_tokenizer.read_partial, _valid_rows
         )
         return [service_error(row) if isinstance(row, InputError) else row for row in results]
 
     async def read_pairs(
-        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
     ) -> list[InputRow]:
         """Like `read`, for text pairs and a model that reads them."""
         assert self._pairs is not None
         with service_errors():
             tokenizer = self._pairs.for_options(options)
         return await self._tokenize_all(
-            context, pairs, options, tokenizer.read, list, tokenizer.added_characters
+            costs, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
 
     async def read_lists(
-        self, context: RequestContext, lists: Sequence[DocumentList], options: InputOptions
+        self, costs: RequestCosts, lists: Sequence[DocumentList], options: InputOptions
     ) -> list[ListRows]:
         """Like `read`, for lists of documents and a model that reads them."""
         assert self._lists is not None
@@ -137,12 +137,12 @@ class RequestReader:
         once += len(options.instruction or "")
         size = _tokenization_size([each.query for each in lists], once)
         size += _tokenization_size(documents, with_each)
-        steps = self._read_lists(context, self._lists, lists, options)
-        return await self._run_steps(context, steps, size, 2 * size)  # alone, and in a block
+        steps = self._read_lists(costs, self._lists, lists, options)
+        return await self._run_steps(costs, steps, size, 2 * size)  # alone, and in a block
 
     def _read_lists(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         reader: ListwiseReader,
         lists: Sequence[DocumentList],
         options: InputOptions,
@@ -151,41 +151,41 @@ class RequestReader:
         for each in lists:
             rows = yield from reader.read(each, options)
             dropped = [rows.query_dropped, *(row.dropped for row in rows.documents)]
-            context.truncated += sum(number > 0 for number in dropped)
-            self._count(context, rows.blocks, len(rows.documents))
+            costs.truncated += sum(number > 0 for number in dropped)
+            self._count(costs, rows.blocks, len(rows.documents))
             results.append(rows)
             yield
         return results
 
     async def read_with_tokens(
-        self, context: RequestContext, texts: Sequence[str], options: InputOptions
+        self, costs: RequestCosts, texts: Sequence[str], options: InputOptions
     ) -> tuple[list[InputRow], list[list[Token]]]:
         """Like `read` for texts, with the tokens of each row; slower."""
         options = replace(options, count_dropped=True)
         results = await self._tokenize_all(
-            context, texts, options, self._row_tokenizer.read_with_tokens, _described_rows
+            costs, texts, options, self._row_tokenizer.read_with_tokens, _described_rows
         )
         return _described_rows(results), [tokens for _, tokens in results]
 
     async def read_chunks(
-        self, context: RequestContext, chunks: Sequence[str], options: InputOptions, size: int
+        self, costs: RequestCosts, chunks: Sequence[str], options: InputOptions, size: int
     ) -> ChunkedDocument:
         """Tokenize consecutive chunks of a text as one row; raises like `read`.
 
         size: characters of all documents of the request.
         """
-        for texts in (len(chunks), context.texts + len(chunks)):
+        for texts in (len(chunks), costs.texts + len(chunks)):
             check_input_count(texts, self._max_texts)
         prompt = self._before_text(options)
         to_tokenize = _tokenization_size(chunks) + len(prompt)
         steps = self._row_tokenizer.read_chunks(chunks, prompt, options)
-        document = await self._run_steps(context, steps, max(size, to_tokenize), to_tokenize)
-        self._count(context, [document.row], len(chunks))
+        document = await self._run_steps(costs, steps, max(size, to_tokenize), to_tokenize)
+        self._count(costs, [document.row], len(chunks))
         return document
 
     async def all_tokens(  # noqa: PLR0913 - the last ones by name
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         texts: Sequence[str],
         options: InputOptions,
         *,
@@ -202,9 +202,9 @@ class RequestReader:
         check_input_count(len(texts), self._max_texts)
         prompt = self._before_text(options)
         size = _tokenization_size(texts, len(prompt))
-        context.memory.grow(bytes_per_character * size)
+        costs.memory.grow(bytes_per_character * size)
         steps = self._row_tokenizer.all_tokens(texts, prompt, special, describe)
-        return await self._run_steps(context, steps, size, size)
+        return await self._run_steps(costs, steps, size, size)
 
     async def decode(self, rows: Sequence[list[int]], skip_special: bool) -> list[str]:
         """Return the text of each row of token ids; raises BadRequest and TooLarge."""
@@ -219,7 +219,7 @@ class RequestReader:
 
     async def _run_steps(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         steps: Steps[R],
         size: int,
         size_to_tokenize: int,
@@ -230,15 +230,15 @@ class RequestReader:
         size_to_tokenize: upper bound for that of the parts to tokenize.
         """
         start = time.perf_counter()
-        context.tokenize_start = context.tokenize_start or start
+        costs.tokenize_start = costs.tokenize_start or start
         try:
             if size <= _MAX_INLINE_SIZE:
                 return run_to_completion(steps)
-            return await self._queue.run(steps, size_to_tokenize, context.tokenize_us / 1e6)
+            return await self._queue.run(steps, size_to_tokenize, costs.tokenize_us / 1e6)
         except InputError as error:
             raise service_error(error) from None
         finally:
-            context.tokenize_us += round((time.perf_counter() - start) * 1e6)
+            costs.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
     def resolve_prompt(self, options: InputOptions) -> Prompt:
         """Resolve the prompt of the request; raises BadRequest."""
@@ -282,7 +282,7 @@ class RequestReader:
 
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         inputs: Sequence[T],
         options: InputOptions,
         tokenize: Tokenize[T, R],
@@ -298,32 +298,30 @@ class RequestReader:
         added += len(prompt)
         size = _tokenization_size(inputs, added)
         if size <= _MAX_INLINE_SIZE:
-            results = await self._run_steps(
-                context, tokenize(inputs, prompt, options, 0), size, size
-            )
-            self._count(context, rows_of(results))
+            results = await self._run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
+            self._count(costs, rows_of(results))
             return results
         limit = self._row_tokenizer.max_characters(options)
         to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
         groups = _groups(inputs, added + _TEXT_SIZE)
         steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
         return await self._run_steps(
-            context, self._run_groups(context, steps, rows_of), size, to_tokenize
+            costs, self._run_groups(costs, steps, rows_of), size, to_tokenize
         )
 
     def _run_groups(
-        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
+        self, costs: RequestCosts, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
     ) -> Steps[list[R]]:
         results: list[R] = []
         for steps in groups:
             group_results = yield from steps
-            self._count(context, rows_of(group_results))
+            self._count(costs, rows_of(group_results))
             results += group_results
             yield
         return results
 
     async def _with_pixels(
-        self, context: RequestContext, inputs: Sequence[Input]
+        self, costs: RequestCosts, inputs: Sequence[Input]
     ) -> Sequence[TextOrImage]:
         """Replace the images of a request with their pixels; raises as `read` does."""
         if {*map(type, inputs)} <= {str, list}:
@@ -333,24 +331,24 @@ class RequestReader:
             return texts
         check_input_count(len(inputs), self._max_texts)
         with service_errors():
-            steps, known_bytes = self._images.prepare(contents, context.tokens)
-        context.memory.grow(known_bytes)
+            steps, known_bytes = self._images.prepare(contents, costs.tokens)
+        costs.memory.grow(known_bytes)
         size = encoded_size(contents)
-        prepared = await self._run_steps(context, steps, sys.maxsize, size)
+        prepared = await self._run_steps(costs, steps, sys.maxsize, size)
         cut = [item for item in prepared.values() if isinstance(item, PreparedContent)]
-        context.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
+        costs.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
         return [prepared.get(index, text) for index, text in enumerate(texts)]
 
     def _count(
-        self, context: RequestContext, rows: Sequence[InputRow], texts: int | None = None
+        self, costs: RequestCosts, rows: Sequence[InputRow], texts: int | None = None
     ) -> None:
-        context.model_index = self._model
-        context.texts += len(rows) if texts is None else texts
-        context.tokens += sum(row.tokens for row in rows)
-        context.truncated += sum(row.dropped > 0 for row in rows)
-        if context.tokens > self._max_tokens:
+        costs.model_index = self._model
+        costs.texts += len(rows) if texts is None else texts
+        costs.tokens += sum(row.tokens for row in rows)
+        costs.truncated += sum(row.dropped > 0 for row in rows)
+        if costs.tokens > self._max_tokens:
             with service_errors():
-                check_tokens(context.tokens, self._max_tokens)
+                check_tokens(costs.tokens, self._max_tokens)
 
 
 def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:

@@ -7,8 +7,8 @@ from itertools import accumulate
 import numpy as np
 
 from embedwell.errors import reindexed, service_errors
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
@@ -38,7 +38,7 @@ class CosineScores:
     document_task: str = "retrieval.passage"
 
     async def scores(
-        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized document of each pair, and scores from -1 to 1 (B,).
 
@@ -49,9 +49,9 @@ class CosineScores:
         """
         queries = first_indices(pair.first for pair in pairs)
         documents = first_indices(pair.second or "" for pair in pairs)
-        context.memory.grow(_BYTES_PER_NUMBER * self.dim * len(pairs))
+        costs.memory.grow(_BYTES_PER_NUMBER * self.dim * len(pairs))
         with reindexed([*queries.values(), *documents.values()]):
-            rows, (a, b) = await self._vectors(context, [*queries], [*documents], options)
+            rows, (a, b) = await self._vectors(costs, [*queries], [*documents], options)
         query_of = {text: index for index, text in enumerate(queries)}
         document_of = {text: index for index, text in enumerate(documents)}
         first = [query_of[pair.first] for pair in pairs]
@@ -62,7 +62,7 @@ class CosineScores:
 
     async def _vectors(
         self,
-        context: RequestContext,
+        costs: RequestCosts,
         queries: Sequence[str],
         documents: Sequence[str],
         options: InputOptions,
@@ -75,15 +75,15 @@ class CosineScores:
             pipeline.check_outputs([DENSE])
         count = len(queries)
         of_query = _for_task(replace(options, max_length=options.max_pair), self.query_task)
-        query_rows = await self.queries.reader.read(context, queries, of_query)
+        query_rows = await self.queries.reader.read(costs, queries, of_query)
         with reindexed(range(count, count + len(documents))):
-            rows = await self.documents.reader.read(context, documents, self._of_document(options))
+            rows = await self.documents.reader.read(costs, documents, self._of_document(options))
         if self.queries is self.documents:
-            result = await self.documents.submit(context, [*query_rows, *rows], DENSE)
+            result = await self.documents.submit(costs, [*query_rows, *rows], DENSE)
             return rows, (result.vectors[:count], result.vectors[count:])
-        a = await self.queries.submit(context, query_rows, DENSE)
+        a = await self.queries.submit(costs, query_rows, DENSE)
         with reindexed(range(count, count + len(documents))):
-            b = await self.documents.submit(context, rows, DENSE)
+            b = await self.documents.submit(costs, rows, DENSE)
         return rows, (a.vectors, b.vectors)
 
     def _of_document(self, options: InputOptions) -> InputOptions:
@@ -128,7 +128,7 @@ class ListwiseScores:
     comparisons: ComparisonQueue
 
     async def scores(
-        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized document of each pair, and scores from -1 to 1 (B,).
 
@@ -137,11 +137,11 @@ class ListwiseScores:
         with service_errors():
             check_listwise(options)
         lists = _lists(pairs)
-        context.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
-        tokenized = await self.pipeline.reader.read_lists(context, lists, options)
+        costs.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
+        tokenized = await self.pipeline.reader.read_lists(costs, lists, options)
         blocks = [block for rows in tokenized for block in rows.blocks]
         with reindexed([*_block_starts(lists, tokenized)]):
-            outputs = await self.pipeline.compute_outputs(context, blocks, [LISTWISE])
+            outputs = await self.pipeline.compute_outputs(costs, blocks, [LISTWISE])
         vectors = [text.multi for text in outputs if text.multi is not None]
         steps = _list_scores(lists, tokenized, vectors)
         operations = 2 * len(pairs) * self.dim * _OPERATIONS_PER_NUMBER  # two cosines

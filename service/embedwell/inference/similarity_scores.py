@@ -7,8 +7,8 @@ import numpy as np
 import orjson
 
 from embedwell.errors import BadRequest, TooLarge, reindexed
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
@@ -31,7 +31,7 @@ _COSTS = {"euclidean": 32, "manhattan": 32}  # for each dimension of two vectors
 
 async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
     pipeline: Pipeline,
-    context: RequestContext,
+    costs: RequestCosts,
     inputs: Sequence[Input],
     options: InputOptions,
     *,
@@ -43,7 +43,7 @@ async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
     Raises TooLarge as soon as `as_matrix` would need more than max_values numbers.
     """
     pipeline.check_outputs([SPARSE])
-    rows = await pipeline.reader.read(context, inputs, options)
+    rows = await pipeline.reader.read(costs, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
 
     def keep(text: TextOutputs) -> SparseVector:
@@ -52,22 +52,22 @@ async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
         return text.sparse
 
     if of_queries == SPARSE:
-        return rows, await pipeline.compute_in_parts(context, rows, [SPARSE], keep)
+        return rows, await pipeline.compute_in_parts(costs, rows, [SPARSE], keep)
     first, others = rows[:num_queries], rows[num_queries:]
-    queries = await pipeline.compute_in_parts(context, first, [of_queries], keep)
+    queries = await pipeline.compute_in_parts(costs, first, [of_queries], keep)
     with reindexed(range(num_queries, len(rows))):
-        documents = await pipeline.compute_in_parts(context, others, [SPARSE], keep)
+        documents = await pipeline.compute_in_parts(costs, others, [SPARSE], keep)
     return rows, [*queries, *documents]
 
 
-def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_values: int) -> Floats:
+def as_matrix(costs: RequestCosts, vectors: Sequence[SparseVector], max_values: int) -> Floats:
     """Write sparse vectors as a dense matrix over all entries that occur: (B, entries).
 
     Raises TooLarge for more than max_values numbers.
     """
     entries = common_entries(vectors)
     _check_matrix(len(vectors), len(entries), max_values)
-    context.memory.grow_by_numbers(len(vectors) * len(entries))
+    costs.memory.grow_by_numbers(len(vectors) * len(entries))
     return over_entries(vectors, entries)
 
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from embedwell.errors import BadRequest, TooLarge
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
+from embedwell.limits.request_costs import RequestCosts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.read.pairs_and_lists import DocumentList
@@ -41,19 +41,19 @@ def test_a_list_of_too_many_tokens_is_not_read_to_its_end(
 ) -> None:
     documents = list_of(*["a copy of the work"] * 2000)
     with pytest.raises(TooLarge):
-        asyncio.run(reader.read_lists(RequestContext("a"), [documents], InputOptions()))
+        asyncio.run(reader.read_lists(RequestCosts(), [documents], InputOptions()))
     assert tokenizer.read < 1000
 
 
 def test_an_error_has_the_index_of_its_document(reader: RequestReader) -> None:
     documents = list_of("a", "a work", "b" * 200_000)
     with pytest.raises(BadRequest) as raised:
-        asyncio.run(reader.read_lists(RequestContext("a"), [documents], InputOptions()))
+        asyncio.run(reader.read_lists(RequestCosts(), [documents], InputOptions()))
     assert (raised.value.code, raised.value.index) == ("unbroken_text", 2)
 
 
 def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestReader) -> None:
-    context, lists = RequestContext("a"), [list_of(*["a"] * 130), list_of("a", "a work")]
+    context, lists = RequestCosts(), [list_of(*["a"] * 130), list_of("a", "a work")]
     rows = asyncio.run(reader.read_lists(context, lists, InputOptions()))
     assert [each.sizes for each in rows] == [[125, 5], [2]]
     assert context.texts == 132
@@ -71,12 +71,12 @@ def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestReader) ->
 def test_many_short_texts_are_tokenized_in_threads(
     reader: RequestReader, tokenizer: CountingTokenizer, lists: list[DocumentList]
 ) -> None:
-    asyncio.run(reader.read_lists(RequestContext("a"), lists, InputOptions()))
+    asyncio.run(reader.read_lists(RequestCosts(), lists, InputOptions()))
     assert threading.current_thread().name not in tokenizer.threads
 
 
 def test_a_short_list_is_tokenized_at_once(
     reader: RequestReader, tokenizer: CountingTokenizer
 ) -> None:
-    asyncio.run(reader.read_lists(RequestContext("a"), [list_of("a", "a work")], InputOptions()))
+    asyncio.run(reader.read_lists(RequestCosts(), [list_of("a", "a work")], InputOptions()))
     assert tokenizer.threads == {threading.current_thread().name}

@@ -13,6 +13,7 @@ from embedwell.errors import EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.request_reader import RequestReader
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import ComparisonQueue
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
@@ -59,7 +60,7 @@ def test_a_failure_has_the_index_of_the_first_pair_with_its_text(
     texts = [("q", "b"), ("r", "b"), ("q", "b"), ("r", "b"), ("q", "c")]
     pairs = [TextPair(*pair) for pair in texts]
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(vectors.scores(RequestContext("a"), pairs, InputOptions(truncate=True)))
+        asyncio.run(vectors.scores(RequestCosts(), pairs, InputOptions(truncate=True)))
     assert failed.value.index == index
 
 

@@ -9,10 +9,10 @@ import pytest
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.admission import Admission
+from embedwell.limits.request_costs import RequestCosts
 from embedwell_models.output_names import DENSE, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.read.inputs import InputOptions, InputRow
@@ -50,9 +50,9 @@ def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestReader) -
     engine = RecordingEngine()
     pipeline = pipeline_of(reader, engine)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
-    asyncio.run(pipeline.embed(RequestContext("a"), texts, InputOptions()))
-    asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], InputOptions()))
-    asyncio.run(pipeline.embed_partial(RequestContext("a"), texts, InputOptions()))
+    asyncio.run(pipeline.embed(RequestCosts(), texts, InputOptions()))
+    asyncio.run(pipeline.embed(RequestCosts(), texts[:1], InputOptions()))
+    asyncio.run(pipeline.embed_partial(RequestCosts(), texts, InputOptions()))
     all_texts, first, *each_text = engine.jobs
     assert (all_texts.size_class, first.size_class) == (1, 0)
     assert [job.size_class for job in each_text] == [1] * 9
@@ -63,16 +63,16 @@ def test_only_computed_tokens_count_as_queued(reader: RequestReader) -> None:
     new, cached = (
         pipeline_of(reader, RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
     )
-    asyncio.run(cached.embed(RequestContext("a"), ["a text"], InputOptions()))
+    asyncio.run(cached.embed(RequestCosts(), ["a text"], InputOptions()))
     with admission.admit(50):
         for work in (Pipeline.embed, Pipeline.embed_partial):
             with pytest.raises(Overloaded):
-                asyncio.run(work(new, RequestContext("a"), ["a text"], InputOptions()))
-            asyncio.run(work(cached, RequestContext("a"), ["a text"], InputOptions()))
+                asyncio.run(work(new, RequestCosts(), ["a text"], InputOptions()))
+            asyncio.run(work(cached, RequestCosts(), ["a text"], InputOptions()))
 
 
 def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestReader) -> None:
-    engine, context = RecordingEngine(), RequestContext("a", tokenize_us=400_000)
+    engine, context = RecordingEngine(), RequestCosts(tokenize_us=400_000)
     pipeline = pipeline_of(reader, engine)
     asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
     asyncio.run(pipeline.embed_partial(context, ["a text"], InputOptions()))
@@ -83,8 +83,8 @@ def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: Reques
     admission = Admission(1000, lambda: 1.0, SharedCounters.private(), timeout=100)
     pipeline = pipeline_of(reader, RecordingEngine(), admission)
     with admission.admit(30):
-        asyncio.run(pipeline.embed(RequestContext("a"), ["a text"], InputOptions()))
-        late = RequestContext("a", tokenize_us=90_000_000)
+        asyncio.run(pipeline.embed(RequestCosts(), ["a text"], InputOptions()))
+        late = RequestCosts(tokenize_us=90_000_000)
         with pytest.raises(Overloaded):
             asyncio.run(pipeline.embed(late, ["a text"], InputOptions()))
 
@@ -92,9 +92,9 @@ def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: Reques
 def test_cached_texts_do_not_count_in_the_times(reader: RequestReader) -> None:
     pipeline, context = (
         pipeline_of(reader, FailingEngine(9), cache_bytes=1 << 20),
-        RequestContext("a"),
+        RequestCosts(),
     )
-    asyncio.run(pipeline.embed(RequestContext("a"), ["short"], InputOptions()))
+    asyncio.run(pipeline.embed(RequestCosts(), ["short"], InputOptions()))
     asyncio.run(pipeline.embed_partial(context, ["short", "new"], InputOptions()))
     assert (context.cached, context.queue_us, context.compute_us) == (1, 5, 7)
 
@@ -106,12 +106,12 @@ def test_a_window_that_fails_has_the_index_of_its_input(
     pipeline = pipeline_of(reader, FailingEngine(window))
     inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(pipeline.embed(RequestContext("a"), inputs, reading))
+        asyncio.run(pipeline.embed(RequestCosts(), inputs, reading))
     assert failed.value.index == owner
 
 
 def test_a_failed_input_does_not_affect_the_others(reader: RequestReader) -> None:
-    context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
+    context, reading = RequestCosts(), InputOptions(truncate=False, windows=True)
     pipeline = pipeline_of(reader, FailingEngine(2))
     first, second, third = asyncio.run(
         pipeline.embed_partial(context, ["short", LONG, "also"], reading)
@@ -141,7 +141,7 @@ def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestReader) -
     text = InputRow(np.ones(3, dtype=np.int32), 0)
     image = an_image()
     with pytest.raises(EncodingFailed) as caught:
-        asyncio.run(pipeline.submit(RequestContext("a"), [text, image, text, image, text], DENSE))
+        asyncio.run(pipeline.submit(RequestCosts(), [text, image, text, image, text], DENSE))
     assert caught.value.index == 3
 
 
@@ -188,7 +188,7 @@ def first_index(text: TextOutputs) -> int:
 def test_outputs_computed_in_parts_keep_the_order_of_the_texts(
     reader: RequestReader, count: int
 ) -> None:
-    engine, context = SparseEngine(), RequestContext("a")
+    engine, context = SparseEngine(), RequestCosts()
     pipeline, admission = sparse_pipeline(reader, engine)
     kept = asyncio.run(pipeline.compute_in_parts(context, rows_from(count), [SPARSE], first_index))
     assert kept == [*range(count)]
@@ -211,7 +211,7 @@ class TimedEngine(SparseEngine):
 def test_the_time_of_parts_is_from_the_first_start_to_the_last_end(
     reader: RequestReader,
 ) -> None:
-    context = RequestContext("a")
+    context = RequestCosts()
     pipeline, _ = sparse_pipeline(reader, TimedEngine())
     asyncio.run(pipeline.compute_in_parts(context, rows_from(60), [SPARSE], first_index))
     assert (context.queue_us, context.compute_us) == (5, 31)
@@ -225,7 +225,7 @@ def test_a_response_that_became_too_large_is_not_computed_further(reader: Reques
         raise TooLarge(f"it has {admission.queued_tokens} tokens")
 
     with pytest.raises(TooLarge, match="it has 700 tokens"):
-        asyncio.run(pipeline.compute_in_parts(RequestContext("a"), rows_from(70), [SPARSE], refuse))
+        asyncio.run(pipeline.compute_in_parts(RequestCosts(), rows_from(70), [SPARSE], refuse))
     assert (len(engine.jobs), engine.cancelled, admission.queued_tokens) == (1, 4, 0)
 
 
@@ -234,7 +234,7 @@ def test_a_cancelled_request_cancels_its_parts(reader: RequestReader) -> None:
     pipeline, admission = sparse_pipeline(reader, engine)
 
     async def cancel() -> None:
-        work = pipeline.compute_in_parts(RequestContext("a"), rows_from(40), [SPARSE], first_index)
+        work = pipeline.compute_in_parts(RequestCosts(), rows_from(40), [SPARSE], first_index)
         task = asyncio.create_task(work)
         while not engine.jobs:
             await asyncio.sleep(0)
@@ -259,7 +259,7 @@ def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
     reader: RequestReader,
 ) -> None:
     pipeline, _ = sparse_pipeline(reader, FailingSparseEngine())
-    work = pipeline.compute_in_parts(RequestContext("a"), rows_from(40), [SPARSE], first_index)
+    work = pipeline.compute_in_parts(RequestCosts(), rows_from(40), [SPARSE], first_index)
     with pytest.raises(EncodingFailed) as caught:
         asyncio.run(work)
     assert (caught.value.index, caught.value.message) == (17, "input 17 fails")
@@ -268,8 +268,6 @@ def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
 def test_images_have_no_outputs_in_parts(reader: RequestReader) -> None:
     pipeline, _ = sparse_pipeline(reader, SparseEngine())
     image = an_image()
-    work = pipeline.compute_in_parts(
-        RequestContext("a"), [*rows_from(40), image], [SPARSE], first_index
-    )
+    work = pipeline.compute_in_parts(RequestCosts(), [*rows_from(40), image], [SPARSE], first_index)
     with pytest.raises(BadRequest, match="an image has only a dense vector"):
         asyncio.run(work)

@@ -16,6 +16,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
@@ -68,7 +69,7 @@ def test_token_vectors_tokenize_each_text_once(
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_read_with_tokens_returns_the_rows_of_read(reader: RequestReader, side: Side) -> None:
     reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
-    plain, described_context = RequestContext("a"), RequestContext("b")
+    plain, described_context = RequestCosts(), RequestCosts()
     rows = asyncio.run(reader.read(plain, texts, reading))
     described_rows, described = asyncio.run(
         reader.read_with_tokens(described_context, texts, reading)
@@ -87,7 +88,7 @@ def test_read_with_tokens_returns_the_rows_of_read(reader: RequestReader, side: 
 def test_describe_refuses_long_texts_that_may_not_be_cut(reader: RequestReader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
         asyncio.run(
-            reader.read_with_tokens(RequestContext("a"), ["a", LONG], InputOptions(truncate=False))
+            reader.read_with_tokens(RequestCosts(), ["a", LONG], InputOptions(truncate=False))
         )
 
 
@@ -98,15 +99,13 @@ def test_the_error_of_a_very_long_text_has_its_length(reader: RequestReader) -> 
     refused = InputOptions(truncate=False)
     for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
+            asyncio.run(work(RequestCosts(), [VERY_LONG], refused))
 
 
 def test_tokens_that_are_cut_off_are_counted_on_request(reader: RequestReader) -> None:
-    (row,) = asyncio.run(
-        reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count_dropped=True))
-    )
+    (row,) = asyncio.run(reader.read(RequestCosts(), [VERY_LONG], InputOptions(count_dropped=True)))
     assert row.dropped == 6002 - 256
-    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions()))
+    (row,) = asyncio.run(reader.read(RequestCosts(), [VERY_LONG], InputOptions()))
     assert 0 < row.dropped < 6002 - 256
 
 
@@ -115,7 +114,7 @@ def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
 ) -> None:
     for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
+            asyncio.run(work(RequestCosts(), [VERY_LONG * 9], InputOptions(truncate=False)))
 
 
 @pytest.mark.parametrize(("most", "length"), [(6002, "6002"), (6001, "more than 6001")])
@@ -125,7 +124,7 @@ def test_the_error_of_a_long_text_has_its_tokens_up_to_those_of_a_request(
     limited, whole = reader_with(counting, max_tokens=most), InputOptions(truncate=False)
     for work in (limited.read, limited.read_with_tokens):
         with pytest.raises(BadRequest, match=f"requested {length} tokens in input 0"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG], whole))
+            asyncio.run(work(RequestCosts(), [VERY_LONG], whole))
 
 
 def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
@@ -136,14 +135,14 @@ def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
     for work in (small.read, small.read_partial):
         tokenizer.read = 0
         with pytest.raises(TooLarge, match="has 768 tokens or more, but the limit is 600"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, InputOptions()))
+            asyncio.run(work(RequestCosts(), [VERY_LONG * 9] * 10, InputOptions()))
         assert tokenizer.read == 3
 
 
 def test_long_texts_and_prompts_are_tokenized_in_threads(
     reader: RequestReader, counting: CountingTokenizer
 ) -> None:
-    asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, InputOptions(prompt="of all ")))
+    asyncio.run(reader.read(RequestCosts(), ["short"] * 3, InputOptions(prompt="of all ")))
     assert counting.threads == {threading.current_thread().name}
     counting.threads = frozenset()
     for inputs, prompt in (
@@ -152,7 +151,7 @@ def test_long_texts_and_prompts_are_tokenized_in_threads(
         ([VERY_LONG], ""),
         (["many words " * 400], ""),
     ):
-        asyncio.run(reader.read(RequestContext("a"), inputs, InputOptions(prompt=prompt)))
+        asyncio.run(reader.read(RequestCosts(), inputs, InputOptions(prompt=prompt)))
     assert counting.threads and threading.current_thread().name not in counting.threads
 
 
@@ -161,17 +160,17 @@ def test_many_short_texts_are_tokenized_in_threads_and_in_several_steps(
 ) -> None:
     tokenizer = CountingTokenizer(minilm_folder, 256)
     large = reader_with(tokenizer, max_texts=10_000, max_tokens=100_000)
-    asyncio.run(large.read(RequestContext("a"), ["a"] * 500, InputOptions()))
+    asyncio.run(large.read(RequestCosts(), ["a"] * 500, InputOptions()))
     assert threading.current_thread().name not in tokenizer.threads and tokenizer.read == 500
     tokenizer.calls = 0
-    asyncio.run(large.read(RequestContext("a"), ["a"] * 9000, InputOptions()))
+    asyncio.run(large.read(RequestCosts(), ["a"] * 9000, InputOptions()))
     assert tokenizer.calls == 4, "a cancelled request stops between two steps"
 
 
 def test_a_text_that_cannot_be_split_is_refused_with_its_index(
     reader: RequestReader,
 ) -> None:
-    texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
+    texts, context, plain = ["short", "x" * 200_000], RequestCosts(), InputOptions()
     for call in (
         reader.read(context, texts, plain),
         reader.read_with_tokens(context, texts, plain),
@@ -188,7 +187,7 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
 
 def test_a_prompt_that_cannot_be_split_is_an_error_of_each_text(ends: RequestReader) -> None:
     prompted, ids = InputOptions(prompt="x" * 300_000), [2, 9, 3]
-    good, *bad = asyncio.run(ends.read_partial(RequestContext("a"), [ids, "a", "b"], prompted))
+    good, *bad = asyncio.run(ends.read_partial(RequestCosts(), [ids, "a", "b"], prompted))
     assert isinstance(good, InputRow) and good.ids.tolist() == ids
     assert [error.index for error in bad if isinstance(error, BadRequest)] == [1, 2]
 
@@ -215,11 +214,9 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
 
     def read(side: Side | None) -> list[list[int]]:
         options = InputOptions(side=side, prompt="any license ")
-        rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], options))
-        described, _ = asyncio.run(ends.read_with_tokens(RequestContext("a"), [text], options))
-        late = asyncio.run(
-            ends.read_chunks(RequestContext("a"), ["the ", "of " * 99], options, 300)
-        )
+        rows = asyncio.run(ends.read(RequestCosts(), [text, ids], options))
+        described, _ = asyncio.run(ends.read_with_tokens(RequestCosts(), [text], options))
+        late = asyncio.run(ends.read_chunks(RequestCosts(), ["the ", "of " * 99], options, 300))
         assert described[0].ids.tolist() == rows[0].ids.tolist()
         expected = [len(row.ids) for row in late.chunk_inputs()]
         return [*([*row.ids.tolist(), row.prompt_token_count] for row in rows), expected]
@@ -237,7 +234,7 @@ def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
 
     def read(side: Side, length: int) -> InputRow:
         reading = InputOptions(side=side, prompt=prompt, max_length=length)
-        (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
+        (row,) = asyncio.run(ends.read(RequestCosts(), [text], reading))
         return row
 
     all_ids = [*tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
@@ -260,7 +257,7 @@ def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: RequestRea
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
     ):
-        asyncio.run(reader.read(RequestContext("a"), ["many " * 7, "many " * 8], reading))
+        asyncio.run(reader.read(RequestCosts(), ["many " * 7, "many " * 8], reading))
 
 
 @pytest.mark.parametrize(("max_length", "lengths"), [(None, (8, 40)), (5, (5, 37))])
@@ -272,7 +269,7 @@ def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximu
     options = InputOptions(truncate=False, max_length=max_length)
     message = "length is {} tokens, however you requested {} tokens in input 0".format(*lengths)
     with pytest.raises(BadRequest, match=message):
-        asyncio.run(reader_with(tokenizer).read(RequestContext("a"), [text], options))
+        asyncio.run(reader_with(tokenizer).read(RequestCosts(), [text], options))
 
 
 @pytest.fixture
@@ -291,7 +288,7 @@ MISSING = rf"the token '<new>' has id {TABLE}, but the model's table ends at {TA
 def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
     short: RequestReader,
 ) -> None:
-    texts, context = ["the work", "a <new> work"], RequestContext("a")
+    texts, context = ["the work", "a <new> work"], RequestCosts()
     plain, windows = InputOptions(), InputOptions(windows=True)
     long = [texts[0], "the work " * 99 + texts[1]]
     for call in (
@@ -317,7 +314,7 @@ def test_a_token_that_is_not_in_the_table_is_refused_in_both_segments_of_a_pair(
     pair_format = DecoderFormat("", prompt, "any", max_query=9, max_document=9)
     pairs = DecoderPairTokenizer(tokenizer, pair_format, TABLE)
     reader = reader_with(tokenizer, pairs=pairs, vocabulary_rows=TABLE, segment_offset=TABLE)
-    context = RequestContext("a")
+    context = RequestCosts()
     (row,) = asyncio.run(reader.read_pairs(context, [TextPair("of", "the work")], InputOptions()))
     assert row.ids.max() >= TABLE
     with pytest.raises(BadRequest, match=MISSING):
@@ -328,11 +325,11 @@ def test_a_token_that_is_not_in_the_table_is_refused_in_both_segments_of_a_pair(
 
 def test_token_ids_must_be_in_the_table(short: RequestReader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
-        asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], InputOptions()))
+        asyncio.run(short.read(RequestCosts(), [[2, 3], [TABLE]], InputOptions()))
 
 
 def test_all_documents_count_together_against_the_limit_of_texts(reader: RequestReader) -> None:
-    context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
+    context, chunks = RequestCosts(), ["a", "b", "c", "d", "e"]
     for _ in range(2):
         asyncio.run(reader.read_chunks(context, chunks, InputOptions(), 5))
     with pytest.raises(TooLarge, match="has 11 texts, but the limit is 10"):
@@ -344,7 +341,7 @@ def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
     reader = reader_with(tokenizer, sentence)
     reading = InputOptions(windows=True, prompt="text for: ")
-    (row,) = asyncio.run(reader.read(RequestContext("a"), [LONG], reading))
+    (row,) = asyncio.run(reader.read(RequestCosts(), [LONG], reading))
     prompt = tokenizer.encode(["text for:"])[0].ids[:-1]
     parts = split_windows([row])
     assert len(parts) == 3
@@ -366,7 +363,7 @@ def test_a_maximum_length_is_above_the_special_tokens_and_at_most_the_models(
 
 
 def test_the_times_of_all_readings_of_a_request_add_up(reader: RequestReader) -> None:
-    context = RequestContext("a", tokenize_start=5.0, tokenize_us=10**9)
+    context = RequestCosts(tokenize_start=5.0, tokenize_us=10**9)
     asyncio.run(reader.read(context, ["a"], InputOptions()))
     assert context.tokenize_start == 5.0 and context.tokenize_us >= 10**9
 
@@ -399,7 +396,7 @@ def clip_reader(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -
 def test_images_are_read_in_other_threads_and_their_memory_is_reserved(
     clip_reader: RequestReader,
 ) -> None:
-    context = RequestContext("a")
+    context = RequestCosts()
     inputs: list[Input] = ["a text", IMAGE, [101, 102]]
     text, image, ids = asyncio.run(clip_reader.read(context, inputs, InputOptions()))
     assert (text.tokens, ids.tokens) == (4, 2) and len(image.images) == 1
@@ -411,7 +408,7 @@ def test_images_are_read_in_other_threads_and_their_memory_is_reserved(
 def test_too_many_images_are_refused(clip_reader: RequestReader) -> None:
     broken = ImageInput(image="?")
     with pytest.raises(TooLarge, match="11 texts, but the limit is 10"):
-        asyncio.run(clip_reader.read(RequestContext("a"), [broken] * 11, InputOptions()))
+        asyncio.run(clip_reader.read(RequestCosts(), [broken] * 11, InputOptions()))
 
 
 def test_the_memory_of_texts_with_images_is_reserved(
@@ -426,7 +423,7 @@ def test_the_memory_of_texts_with_images_is_reserved(
     reader = reader_with(
         qwen.tokenizer(), qwen.sentence, vocabulary_rows=vocabulary_rows, images=images
     )
-    context = RequestContext("a")
+    context = RequestCosts()
     inputs: list[Input] = [ContentInput.of(["a", IMAGE, "b", IMAGE]), IMAGE]
     rows = asyncio.run(reader.read(context, inputs, InputOptions()))
     assert [len(row.images) for row in rows] == [2, 1]

@@ -7,8 +7,8 @@ import pytest
 
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.rerank_scores import ListwiseScores
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import ComparisonQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
@@ -35,7 +35,7 @@ def test_a_block_that_fails_has_the_index_of_its_first_document(tmp_path: Path) 
     reader = reader_with(tokenizer, model.sentence, max_texts=300, lists=lists)
     comparisons = ComparisonQueue.of(Settings(model="a"))
     scores = ListwiseScores(pipeline_of(reader, FailingEngine()), model.dim, comparisons)
-    context, pairs = RequestContext("a"), [TextPair("a query", "a work")] * 130
+    context, pairs = RequestCosts(), [TextPair("a query", "a work")] * 130
     with pytest.raises(EncodingFailed) as raised:
         asyncio.run(scores.scores(context, pairs, InputOptions()))
     assert raised.value.index == 125

@@ -11,9 +11,9 @@ import pytest
 
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded, TooLarge
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
+from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import FEW_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
@@ -194,7 +194,7 @@ def test_a_failure_has_the_index_among_all_inputs(
         output_names=(SPARSE, SPARSE_QUERY),
     )
     compared = compute_sparse_vectors(
-        *(pipeline, RequestContext("a"), ["a", "b", "c", "d", "e"], InputOptions()),
+        *(pipeline, RequestCosts(), ["a", "b", "c", "d", "e"], InputOptions()),
         num_queries=3,
         max_values=100,
     )
@@ -230,7 +230,7 @@ def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end(
         output_names=(SPARSE,),
     )
     compared = compute_sparse_vectors(
-        *(pipeline, RequestContext("a"), ["a"] * 40, InputOptions()),
+        *(pipeline, RequestCosts(), ["a"] * 40, InputOptions()),
         num_queries=1,
         max_values=119,
     )
