@@ -13,7 +13,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import by_model_type
 from embedwell_models.families.classification_heads import decoder
-from embedwell_models.families.family import Family, NextToken, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
 from embedwell_models.model_description import ModelDescription
 
 REFUSED = refused()
@@ -38,15 +38,13 @@ def test_families_share_a_row_with_the_model_types_of_all() -> None:
     def read(options: JsonConfig) -> CheckpointLayout:
         raise AssertionError(options)
 
-    row = Row(family="One, Two", positions="none", layers="post-norm")
+    row = DocsRow("One, Two", positions="none", layers="post-norm")
     variant = Variant.by_positions("bert", "spiral")
-    other = Row(
-        family="Three", models="three-base", positions="spiral", layers="as One", torch="yes"
-    )
+    other = DocsRow("Three", "three-base", positions="spiral", layers="as One", torch="yes")
     registry = [
-        Family(model_types=("one",), read=read, rows=(row,)),
-        Family(model_types=("two",), read=read, rows=(row,)),
-        Family(model_types=("three", variant), name="three", read=read, rows=(other,)),
+        Family(model_types=("one",), read=read, row=row),
+        Family(model_types=("two",), read=read, row=row),
+        Family(model_types=("three", variant), name="three", read=read, row=other),
     ]
     assert [*served(registry)] == [
         ("One, Two", "`one`, `two`", "", "none", "post-norm", ""),
@@ -55,10 +53,10 @@ def test_families_share_a_row_with_the_model_types_of_all() -> None:
 
 
 def test_the_model_types_of_families_with_a_head_are_listed() -> None:
-    row = Row(family="One", positions="none", layers="post-norm")
+    row = DocsRow("One", positions="none", layers="post-norm")
     registry = [
-        Family(model_types=("one",), rows=(row,), next_token=NextToken(tied=True)),
-        Family(model_types=("two", "three"), rows=(row,), classification_head=decoder),
+        Family(model_types=("one",), row=row, next_token=NextToken(tied=True)),
+        Family(model_types=("two", "three"), row=row, classification_head=decoder),
     ]
     assert with_head(lambda each: each.classification_head, registry) == "`two`, `three`"
     assert with_head(lambda each: each.next_token, registry) == "`one`"

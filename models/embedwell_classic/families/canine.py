@@ -8,7 +8,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 RATE, BLOCK = 4, 128
 """Defaults: characters of a downsampled position, and characters of a block of local attention."""
@@ -93,14 +93,12 @@ FAMILIES = (
         encoder_loader="embedwell_classic.encoders.canine:CanineEncoder.load",
         on_torch=True,
         states_need_attention=True,
-        rows=(
-            Row(
-                family="CANINE",
-                models="canine-s, canine-c",
-                positions="learned",
-                layers="characters instead of tokens, downsampled by four; post-norm",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "CANINE",
+            "canine-s, canine-c",
+            positions="learned",
+            layers="characters instead of tokens, downsampled by four; post-norm",
+            torch="yes",
         ),
     ),
 )

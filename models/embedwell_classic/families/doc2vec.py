@@ -3,7 +3,7 @@
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 MODEL_TYPE = "doc2vec"
 
@@ -33,13 +33,11 @@ FAMILIES = (
         model_types=(MODEL_TYPE,),
         read=read,
         encoder_loader="embedwell_classic.encoders.doc2vec:Doc2VecEncoder.load",
-        rows=(
-            Row(
-                family="[Doc2Vec](older-encoders.md#doc2vec)",
-                models="gensim models",
-                positions="none",
-                layers="none; inferred by gradient steps",
-            ),
+        row=DocsRow(
+            "[Doc2Vec](older-encoders.md#doc2vec)",
+            "gensim models",
+            positions="none",
+            layers="none; inferred by gradient steps",
         ),
     ),
 )

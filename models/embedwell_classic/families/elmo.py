@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import LayerSpec
 from embedwell_models.config.tensor_names import affine_shapes
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 MODEL_TYPE = "elmo"
 CHARACTERS, BYTES = 261, 256
@@ -58,14 +58,12 @@ FAMILIES = (
         read=read,
         encoder_loader="embedwell_classic.encoders.elmo:ElmoEncoder.load",
         on_torch=True,
-        rows=(
-            Row(
-                family="[ELMo](older-encoders.md#elmo)",
-                models="elmo_2x4096_512_2048cnn_2xhighway",
-                positions="none",
-                layers="character convolutions, bidirectional LSTMs",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "[ELMo](older-encoders.md#elmo)",
+            "elmo_2x4096_512_2048cnn_2xhighway",
+            positions="none",
+            layers="character convolutions, bidirectional LSTMs",
+            torch="yes",
         ),
     ),
 )

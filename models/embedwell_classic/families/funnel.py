@@ -12,7 +12,7 @@ from embedwell_models.families.classification_heads import (
     refuse_segments,
     two_layers,
 )
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import TransformerXL
 
 _REQUIRED = {
@@ -158,14 +158,12 @@ FAMILIES = (
         encoder_loader="embedwell_classic.encoders.funnel:FunnelEncoder.load",
         on_torch=True,
         tokenizer_override="normalizer",
-        rows=(
-            Row(
-                family="Funnel Transformer, with or without decoder",
-                models="funnel-transformer small, small-base",
-                positions="as Transformer-XL",
-                layers="post-norm; each block halves the positions",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "Funnel Transformer, with or without decoder",
+            "funnel-transformer small, small-base",
+            positions="as Transformer-XL",
+            layers="post-norm; each block halves the positions",
+            torch="yes",
         ),
     ),
 )

@@ -9,7 +9,7 @@ from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS, LayerSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 LSTM, TRANSFORMER = "laser2", "laser3"
@@ -86,9 +86,9 @@ def transformer(options: JsonConfig) -> CheckpointLayout:
     return CheckpointLayout(config=config, tensors={**_TRANSFORMER_TENSORS, **norms})
 
 
-_ROW = Row(
-    family="[LASER](older-encoders.md) 2, 3",
-    models="laser2, laser3-wol_Latn",
+_ROW = DocsRow(
+    "[LASER](older-encoders.md) 2, 3",
+    "laser2, laser3-wol_Latn",
     positions="none (2); sinusoidal (3)",
     layers="bidirectional LSTM (2); transformer, pre- or post-norm (3)",
     torch="LASER 2",
@@ -99,7 +99,7 @@ FAMILIES = (
         read=lstm,
         encoder_loader="embedwell_classic.encoders.lstm:BiLstmEncoder.load",
         on_torch=True,
-        rows=(_ROW,),
+        row=_ROW,
     ),
-    Family(model_types=(TRANSFORMER,), read=transformer, rows=(_ROW,)),
+    Family(model_types=(TRANSFORMER,), read=transformer, row=_ROW),
 )

@@ -6,7 +6,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _REQUIRED = {
     "normalization_type": "no_norm",
@@ -100,14 +100,12 @@ FAMILIES = (
         encoder_loader="embedwell_classic.encoders.mobilebert:MobileBertEncoder.load",
         on_torch=True,
         tokenizer_override="normalizer",
-        rows=(
-            Row(
-                family="MobileBERT",
-                models="mobilebert-uncased",
-                positions="learned",
-                layers="bottleneck layers, no norms",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "MobileBERT",
+            "mobilebert-uncased",
+            positions="learned",
+            layers="bottleneck layers, no norms",
+            torch="yes",
         ),
     ),
 )

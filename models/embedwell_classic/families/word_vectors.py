@@ -11,7 +11,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.tables import stored
 from embedwell_models.tables.stored import TensorNames
 
@@ -57,13 +57,11 @@ FAMILIES = (
         name=NAME,
         table=TENSORS,
         encoder_loader="embedwell_classic.encoders.word_vectors:WordVectorEncoder.load",
-        rows=(
-            Row(
-                family="[word vectors](words.md)",
-                models="Word2Vec, GloVe, fastText, WordEmbeddings",
-                positions="none",
-                layers="none",
-            ),
+        row=DocsRow(
+            "[word vectors](words.md)",
+            "Word2Vec, GloVe, fastText, WordEmbeddings",
+            positions="none",
+            layers="none",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import masked_lm_head
 
 _LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
@@ -56,13 +56,11 @@ FAMILIES = (
             "predictions.bias",
         ),
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="ALBERT",
-                models="paraphrase-albert",
-                positions="learned",
-                layers="post-norm, shared weights, factorised token table",
-            ),
+        row=DocsRow(
+            "ALBERT",
+            "paraphrase-albert",
+            positions="learned",
+            layers="post-norm, shared weights, factorised token table",
         ),
     ),
 )

@@ -9,7 +9,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 TENSORS = {
@@ -62,13 +62,8 @@ FAMILIES = (
         classification_head=two_layers("bert.pooler.dense", "classifier"),
         masked_lm_head=masked_lm_heads.BERT,
         tokenizer_override="normalizer",
-        rows=(
-            Row(
-                family="BERT",
-                models="MiniLM, BGE, E5, GTE v1, Arctic",
-                positions="learned",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "BERT", "MiniLM, BGE, E5, GTE v1, Arctic", positions="learned", layers="post-norm"
         ),
     ),
 )

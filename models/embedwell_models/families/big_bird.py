@@ -4,7 +4,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _ATTENTION_IS_SPARSE = {"block_sparse": True, "original_full": False}
 _BLOCKS_OF_WINDOWS = 5
@@ -44,13 +44,11 @@ FAMILIES = (
         read=read,
         classification_head=lambda options: _HEAD(options.with_defaults(_DEFAULTS)),
         masked_lm_head=masked_lm_heads.BERT,
-        rows=(
-            Row(
-                family="[BigBird](#limits-of-single-families)",
-                models="bigbird-roberta-base",
-                positions="learned",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "[BigBird](#limits-of-single-families)",
+            "bigbird-roberta-base",
+            positions="learned",
+            layers="post-norm",
         ),
     ),
 )

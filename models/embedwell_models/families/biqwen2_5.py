@@ -8,7 +8,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import qwen2_5_vl
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 
 CODE = "BiQwen2_5"
 _UNUSED = "custom_text_proj.*"  # of a base model for ColQwen2.5, too
@@ -33,13 +33,11 @@ FAMILIES = (
         prompts={"query": "Query: ", "document": ""},
         text_format="biqwen",
         ignored_keys=("in_chans", "spatial_patch_size", "tokens_per_second"),  # as Qwen2.5-VL
-        rows=(
-            Row(
-                family="BiQwen2.5, [texts and pages](image-inputs.md#nomic-embed-multimodal)",
-                models="nomic-embed-multimodal-3b, -7b",
-                positions="rotary",
-                layers="as Qwen2.5-VL",
-            ),
+        row=DocsRow(
+            "BiQwen2.5, [texts and pages](image-inputs.md#nomic-embed-multimodal)",
+            "nomic-embed-multimodal-3b, -7b",
+            positions="rotary",
+            layers="as Qwen2.5-VL",
         ),
     ),
 )

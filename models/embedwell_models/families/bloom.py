@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import decoder
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Alibi
 
 TRAINED = 2048  # tokens of the longest training text; few configs contain it
@@ -57,6 +57,6 @@ FAMILIES = (
         model_types=("bloom",),
         read=read,
         classification_head=decoder,
-        rows=(Row(family="BLOOM", models="sgpt-bloom", positions="ALiBi", layers="causal"),),
+        row=DocsRow("BLOOM", "sgpt-bloom", positions="ALiBi", layers="causal"),
     ),
 )

@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import vision
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 _PROJECTION = "text_projection.weight"
@@ -98,13 +98,11 @@ FAMILIES = (
         name="clip",
         read=read,
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="CLIP, MetaCLIP 2, [texts and images](image-inputs.md)",
-                models="clip-ViT-B-32, metaclip-2-worldwide-huge-quickgelu",
-                positions="learned",
-                layers="pre-norm; texts causal",
-            ),
+        row=DocsRow(
+            "CLIP, MetaCLIP 2, [texts and images](image-inputs.md)",
+            "clip-ViT-B-32, metaclip-2-worldwide-huge-quickgelu",
+            positions="learned",
+            layers="pre-norm; texts causal",
         ),
     ),
 )

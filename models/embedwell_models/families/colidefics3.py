@@ -12,7 +12,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.vision import siglip_tokens
 
 _VISION_DEFAULTS: Mapping[str, Any] = {  # of Idefics3VisionConfig in transformers
@@ -65,13 +65,11 @@ FAMILIES = (
         model_types=("idefics3",),
         read=read,
         ignored_keys=("_pad_token_id", "vocab_size"),  # stated by other keys, too
-        rows=(
-            Row(
-                family="ColIdefics3, ColSmol, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colSmol-256M, -500M",
-                positions="rotary",
-                layers="as Llama, and SigLIP",
-            ),
+        row=DocsRow(
+            "ColIdefics3, ColSmol, [texts and pages](multi-vector.md#images-of-pages)",
+            "colSmol-256M, -500M",
+            positions="rotary",
+            layers="as Llama, and SigLIP",
         ),
     ),
 )

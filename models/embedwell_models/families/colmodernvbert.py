@@ -12,7 +12,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import modernbert
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.vision import siglip_tokens
 
 _TEXT_DEFAULTS: Mapping[str, Any] = {  # of ModernBertConfig in transformers
@@ -63,13 +63,11 @@ FAMILIES = (
         model_types=("colmodernvbert",),
         read=read,
         ignored_keys=("vocab_size",),
-        rows=(
-            Row(
-                family="ColModernVBERT, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colmodernvbert-merged",
-                positions="as ModernBERT",
-                layers="as ModernBERT, and SigLIP",
-            ),
+        row=DocsRow(
+            "ColModernVBERT, [texts and pages](multi-vector.md#images-of-pages)",
+            "colmodernvbert-merged",
+            positions="as ModernBERT",
+            layers="as ModernBERT, and SigLIP",
         ),
     ),
 )

@@ -12,7 +12,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.vision import siglip_tokens
 
 _TEXT_DEFAULTS: Mapping[str, Any] = {  # of GemmaConfig in transformers
@@ -83,13 +83,11 @@ FAMILIES = (
         read=read,
         ignored_keys=("vocab_size", "hidden_size", "num_image_tokens"),  # stated by other keys, too
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="ColPali, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colpali-v1.3-hf",
-                positions="rotary",
-                layers="as Gemma, bidirectional, and SigLIP",
-            ),
+        row=DocsRow(
+            "ColPali, [texts and pages](multi-vector.md#images-of-pages)",
+            "colpali-v1.3-hf",
+            positions="rotary",
+            layers="as Gemma, bidirectional, and SigLIP",
         ),
     ),
 )

@@ -9,7 +9,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projecti
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen2_5_vl, qwen2_vl
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 
 _AUGMENTATION = "<|endoftext|>"
 COLPALI_ENGINE = PageFormat(
@@ -81,13 +81,11 @@ FAMILIES = (
         model_types=("colqwen2",),
         read=read,
         ignored_keys=_IGNORED,
-        rows=(
-            Row(
-                family="ColQwen2, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen2-v1.0-hf",
-                positions="rotary",
-                layers="as Qwen2-VL",
-            ),
+        row=DocsRow(
+            "ColQwen2, [texts and pages](multi-vector.md#images-of-pages)",
+            "colqwen2-v1.0-hf",
+            positions="rotary",
+            layers="as Qwen2-VL",
         ),
     ),
     Family(
@@ -95,14 +93,12 @@ FAMILIES = (
         name="colqwen2_of_authors",
         read=of_authors,
         ignored_keys=(*_IGNORED, "tokens_per_second"),  # of videos
-        rows=(
-            Row(
-                family="ColQwen2 and ColQwen2.5 of their authors' code, "
-                "[texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen2-v0.1, -v1.0, colqwen2.5-v0.2, colnomic-embed-multimodal-3b, -7b",
-                positions="rotary",
-                layers="as Qwen2-VL, Qwen2.5-VL",
-            ),
+        row=DocsRow(
+            "ColQwen2 and ColQwen2.5 of their authors' code, "
+            "[texts and pages](multi-vector.md#images-of-pages)",
+            "colqwen2-v0.1, -v1.0, colqwen2.5-v0.2, colnomic-embed-multimodal-3b, -7b",
+            positions="rotary",
+            layers="as Qwen2-VL, Qwen2.5-VL",
         ),
     ),
 )

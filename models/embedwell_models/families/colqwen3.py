@@ -12,7 +12,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen3_vl
 from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 
 _IMAGE = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 _AUGMENTATION = "<|endoftext|>"
@@ -97,9 +97,9 @@ def _qwen3_vl(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, image_tokens=replace(spec.image_tokens, pixels=None))
 
 
-def _row(family: str, models: str, layers: str = "as Qwen3-VL") -> tuple[Row, ...]:
+def _row(family: str, models: str, layers: str = "as Qwen3-VL") -> DocsRow:
     pages = f"{family}, [texts and pages](multi-vector.md#colqwen3-and-nemotron-colembed)"
-    return (Row(family=pages, models=models, positions="rotary", layers=layers),)
+    return DocsRow(pages, models, positions="rotary", layers=layers)
 
 
 _IGNORED = ("padding_side",)  # nothing attends to padding
@@ -108,27 +108,27 @@ FAMILIES = (
         model_types=("colqwen3",),
         read=tomoro,
         replaced_code=(_CODE,),
-        rows=_row("ColQwen3 of Tomoro", "tomoro-colqwen3-embed-4b, -8b"),
+        row=_row("ColQwen3 of Tomoro", "tomoro-colqwen3-embed-4b, -8b"),
         ignored_keys=_IGNORED,
     ),
     Family(
         model_types=("ops_colqwen3",),
         read=ops,
         replaced_code=("OpsColQwen3Model", "OpsColQwen3"),
-        rows=_row("ColQwen3 of OpenSearch", "Ops-Colqwen3-4B"),
+        row=_row("ColQwen3 of OpenSearch", "Ops-Colqwen3-4B"),
         ignored_keys=_IGNORED,
     ),
     Family(
         model_types=(Variant.by_class("qwen3_vl", _CODE),),
         name="colqwen3_of_colpali_engine",
         read=of_colpali_engine,
-        rows=_row("ColQwen3 of colpali-engine", "SauerkrautLM-ColQwen3"),
+        row=_row("ColQwen3 of colpali-engine", "SauerkrautLM-ColQwen3"),
     ),
     Family(
         model_types=("qwen3_vl_nemotron_embed",),
         read=nemotron,
         replaced_code=("Qwen3VLNemotronEmbedModel",),
-        rows=_row(
+        row=_row(
             "Nemotron ColEmbed", "nemotron-colembed-vl-4b-v2, -8b-v2", "as Qwen3-VL, bidirectional"
         ),
     ),

@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import qwen3_5
 from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.qwen3_vl import image_tokens
 
 _CODE = "ColQwen3_5"
@@ -40,13 +40,11 @@ FAMILIES = (
         name="colqwen3_5",
         read=read,
         ignored_keys=(*qwen3_5.IGNORED, "padding_side"),  # nothing attends to padding
-        rows=(
-            Row(
-                family="ColQwen3.5, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen3.5-4.5B-v3",
-                positions="rotary",
-                layers="as Qwen3.5",
-            ),
+        row=DocsRow(
+            "ColQwen3.5, [texts and pages](multi-vector.md#images-of-pages)",
+            "colqwen3.5-4.5B-v3",
+            positions="rotary",
+            layers="as Qwen3.5",
         ),
     ),
 )

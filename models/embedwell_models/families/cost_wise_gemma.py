@@ -7,7 +7,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import gemma, minicpm
 from embedwell_models.families.classification_heads import ClassificationLayers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -34,13 +34,11 @@ FAMILIES = (
         tokenizer_override="nothing",
         replaced_code=("CostWiseGemmaModel",),
         ignored_keys=("sliding_window_size",),
-        rows=(
-            Row(
-                family="Gemma 2, rerankers by layer",
-                models="bge-reranker-v2.5-gemma2-lightweight",
-                positions="rotary",
-                layers="as Gemma 2; [one layer scores](rerank.md#one-layer-scores)",
-            ),
+        row=DocsRow(
+            "Gemma 2, rerankers by layer",
+            "bge-reranker-v2.5-gemma2-lightweight",
+            positions="rotary",
+            layers="as Gemma 2; [one layer scores](rerank.md#one-layer-scores)",
         ),
     ),
 )

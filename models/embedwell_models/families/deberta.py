@@ -11,7 +11,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families import masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.positions.schemes import Disentangled, Learned, Scheme
 
@@ -166,13 +166,11 @@ FAMILIES = (
         classification_head=_HEAD,
         masked_lm_head=_masked_lm_head,
         tokenizer_override="prefix_space",
-        rows=(
-            Row(
-                family="DeBERTa v1",
-                models="nli-deberta-base, deberta-xlarge-mnli",
-                positions="disentangled",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "DeBERTa v1",
+            "nli-deberta-base, deberta-xlarge-mnli",
+            positions="disentangled",
+            layers="post-norm",
         ),
     ),
     Family(
@@ -181,13 +179,11 @@ FAMILIES = (
         classification_head=_HEAD,
         masked_lm_head=_masked_lm_head,
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="DeBERTa v2, v3",
-                models="mDeBERTa, mxbai-rerank v1",
-                positions="disentangled",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "DeBERTa v2, v3",
+            "mDeBERTa, mxbai-rerank v1",
+            positions="disentangled",
+            layers="post-norm",
         ),
     ),
 )

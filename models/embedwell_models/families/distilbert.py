@@ -6,7 +6,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import masked_lm_head
 from embedwell_models.positions.schemes import Learned, Sinusoidal
 
@@ -59,13 +59,11 @@ FAMILIES = (
         classification_head=two_layers("pre_classifier", "classifier", "ReLU"),
         masked_lm_head=masked_lm_head("vocab_transform", "vocab_layer_norm", "vocab_projector"),
         tokenizer_override="normalizer",
-        rows=(
-            Row(
-                family="DistilBERT",
-                models="multi-qa-distilbert, msmarco-distilbert",
-                positions="learned or sinusoidal",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "DistilBERT",
+            "multi-qa-distilbert, msmarco-distilbert",
+            positions="learned or sinusoidal",
+            layers="post-norm",
         ),
     ),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -24,13 +24,8 @@ FAMILIES = (
         read=read,
         tokenizer_override="normalizer",
         tokenizer_classes=("DPRContextEncoder", "DPRQuestionEncoder"),
-        rows=(
-            Row(
-                family="DPR",
-                models="dpr-ctx_encoder, dpr-question_encoder",
-                positions="learned",
-                layers="as BERT",
-            ),
+        row=DocsRow(
+            "DPR", "dpr-ctx_encoder, dpr-question_encoder", positions="learned", layers="as BERT"
         ),
     ),
 )

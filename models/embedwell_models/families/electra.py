@@ -5,7 +5,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import masked_lm_head
 
 UNUSED = (
@@ -38,6 +38,6 @@ FAMILIES = (
             activation="gelu",
         ),
         tokenizer_override="normalizer",
-        rows=(Row(family="ELECTRA", positions="learned", layers="as BERT"),),
+        row=DocsRow("ELECTRA", positions="learned", layers="as BERT"),
     ),
 )

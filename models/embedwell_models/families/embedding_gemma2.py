@@ -13,7 +13,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma, llama, qwen
 from embedwell_models.families.decoder import layer_windows
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 
@@ -167,14 +167,12 @@ FAMILIES = (
         model_types=("embedding_gemma2", "embedding_gemma2_text"),
         name="embedding_gemma2",
         read=read,
-        rows=(
-            Row(
-                family="EmbeddingGemma 2, texts only",
-                models="embeddinggemma-2",
-                positions="rotary, two bases",
-                layers="as Gemma, bidirectional, with per-layer embeddings; "
-                "wider heads in layers without a window",
-            ),
+        row=DocsRow(
+            "EmbeddingGemma 2, texts only",
+            "embeddinggemma-2",
+            positions="rotary, two bases",
+            layers="as Gemma, bidirectional, with per-layer embeddings; "
+            "wider heads in layers without a window",
         ),
     ),
 )

@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -22,6 +22,6 @@ FAMILIES = (
         classification_head=two_layers("ernie.pooler.dense", "classifier"),
         masked_lm_head=masked_lm_heads.BERT,
         tokenizer_override="normalizer",
-        rows=(Row(family="ERNIE", positions="learned", layers="as BERT"),),
+        row=DocsRow("ERNIE", positions="learned", layers="as BERT"),
     ),
 )

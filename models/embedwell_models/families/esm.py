@@ -7,7 +7,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned, Rotary, Scheme
 
 _LAYER = "encoder.layer.{}"
@@ -89,13 +89,11 @@ FAMILIES = (
         read=read,
         classification_head=roberta.HEAD,
         ignored_keys=("esmfold_config", "vocab_list"),
-        rows=(
-            Row(
-                family="ESM-2, ESM-1b (proteins)",
-                models="esm2_t33_650M",
-                positions="rotary (ESM-2); learned, with offset (ESM-1b)",
-                layers="pre-norm",
-            ),
+        row=DocsRow(
+            "ESM-2, ESM-1b (proteins)",
+            "esm2_t33_650M",
+            positions="rotary (ESM-2); learned, with offset (ESM-1b)",
+            layers="pre-norm",
         ),
     ),
 )

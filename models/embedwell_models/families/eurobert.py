@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 
 
@@ -41,13 +41,8 @@ FAMILIES = (
         classification_head=_classification_head,
         masked_lm_head=_masked_lm_head,
         replaced_code=("EuroBertModel",),
-        rows=(
-            Row(
-                family="EuroBERT",
-                models="EuroBERT",
-                positions="rotary",
-                layers="pre-norm (RMSNorm), gated FFN",
-            ),
+        row=DocsRow(
+            "EuroBERT", "EuroBERT", positions="rotary", layers="pre-norm (RMSNorm), gated FFN"
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
@@ -45,8 +45,8 @@ class Variant:
 _POSITIONS = "position_embedding_type"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+@dataclass(frozen=True)
+class DocsRow:
     """An entry of the lists of families in docs; several records can share it.
 
     torch: the models that need torch on every machine, or "yes" for all; empty for none.
@@ -54,6 +54,7 @@ class Row:
 
     family: str
     models: str = ""
+    _: KW_ONLY
     positions: str
     layers: str
     torch: str = ""
@@ -78,7 +79,7 @@ class Family:
     name: name in EncoderConfig; if empty, the model_type.
     read: builds the layout of a checkpoint; None for a table.
     table: names of the tensors of a table of word vectors without layers; None for other families.
-    rows: the rows of the documentation.
+    row: its entry in the documentation. further_rows: those of a record of several families.
     head_classes: classes besides ...ForSequenceClassification that have the classification head.
     classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
     generative rerankers; None if they are not supported.
@@ -117,7 +118,8 @@ class Family:
     name: str = ""
     read: Reader | None = None
     table: TensorNames | None = None
-    rows: tuple[Row, ...]
+    row: DocsRow
+    further_rows: tuple[DocsRow, ...] = ()
     classification_head: Callable[[JsonConfig], ClassificationLayers] | None = None
     masked_lm_head: MaskedLMReader | None = None
     next_token: NextToken | None = None
@@ -157,6 +159,11 @@ class Family:
     def names(self) -> tuple[str, ...]:
         """Names in EncoderConfig of the family's models."""
         return (self.name,) if self.name else self.own_types
+
+    @property
+    def rows(self) -> tuple[DocsRow, ...]:
+        """All its entries in the documentation."""
+        return (self.row, *self.further_rows)
 
     @property
     def is_decoded_table(self) -> bool:

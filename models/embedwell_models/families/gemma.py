@@ -15,7 +15,7 @@ from embedwell_models.families.decoder import (
     read_text_config,
     sliding_window,
 )
-from embedwell_models.families.family import Family, NextToken, Row
+from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 
@@ -136,9 +136,9 @@ def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
     )
 
 
-_ROW = Row(
-    family="Gemma, Gemma 2, Gemma 3",
-    models="EmbeddingGemma, harrier-oss 270m, 27b",
+_ROW = DocsRow(
+    "Gemma, Gemma 2, Gemma 3",
+    "EmbeddingGemma, harrier-oss 270m, 27b",
     positions="rotary, two bases",
     layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores; "
     "`gemma3`: texts only",
@@ -149,7 +149,7 @@ _GEMMA = Family(
     classification_head=decoder,
     next_token=NextToken(tied=True),
     tokenizer_override="nothing",
-    rows=(_ROW,),
+    row=_ROW,
 )
 FAMILIES = (
     _GEMMA,
@@ -166,6 +166,6 @@ FAMILIES = (
         classification_head=lambda options: decoder(options.nested("text_config")),
         tokenizer_override="nothing",
         ignored_keys=("mm_tokens_per_image",),
-        rows=(_ROW,),
+        row=_ROW,
     ),
 )

@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 TENSORS = {
@@ -60,6 +60,6 @@ FAMILIES = (
         read=read,
         classification_head=decoder,
         tokenizer_override="prefix_space",
-        rows=(Row(family="GPT-2", positions="learned", layers="causal"),),
+        row=DocsRow("GPT-2", positions="learned", layers="causal"),
     ),
 )

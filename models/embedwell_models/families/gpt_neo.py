@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"
@@ -75,13 +75,8 @@ FAMILIES = (
         read=read,
         classification_head=decoder,
         tokenizer_override="prefix_space",
-        rows=(
-            Row(
-                family="GPT-Neo",
-                models="SGPT",
-                positions="learned",
-                layers="causal, local attention in some layers",
-            ),
+        row=DocsRow(
+            "GPT-Neo", "SGPT", positions="learned", layers="causal, local attention in some layers"
         ),
     ),
 )

@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 
 
@@ -66,13 +66,6 @@ FAMILIES = (
         model_types=("gpt_neox",),
         read=read,
         classification_head=decoder,
-        rows=(
-            Row(
-                family="GPT-NeoX",
-                models="Pythia",
-                positions="rotary",
-                layers="causal, parallel blocks",
-            ),
-        ),
+        row=DocsRow("GPT-NeoX", "Pythia", positions="rotary", layers="causal, parallel blocks"),
     ),
 )

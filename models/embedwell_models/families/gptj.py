@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Rotary
 
 TENSORS = {
@@ -56,13 +56,6 @@ FAMILIES = (
         read=read,
         classification_head=decoder,
         tokenizer_override="prefix_space",
-        rows=(
-            Row(
-                family="GPT-J",
-                models="SGPT",
-                positions="rotary",
-                layers="causal, parallel blocks",
-            ),
-        ),
+        row=DocsRow("GPT-J", "SGPT", positions="rotary", layers="causal, parallel blocks"),
     ),
 )

@@ -7,7 +7,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import masked_lm_head
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary, Scaling, Scheme
@@ -82,13 +82,11 @@ _GTE = Family(
     ),
     default_segments=1,
     replaced_code=("GteModel", "NewModel"),
-    rows=(
-        Row(
-            family="GTE v1.5",
-            models="gte-base-en-v1.5, gte-multilingual, stella_en_400M",
-            positions="rotary, NTK",
-            layers="post-norm, gated FFN",
-        ),
+    row=DocsRow(
+        "GTE v1.5",
+        "gte-base-en-v1.5, gte-multilingual, stella_en_400M",
+        positions="rotary, NTK",
+        layers="post-norm, gated FFN",
     ),
 )
 _NEW = replace(

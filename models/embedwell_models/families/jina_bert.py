@@ -8,7 +8,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.positions.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"
@@ -95,14 +95,12 @@ FAMILIES = (
         read=read,
         classification_head=two_layers("bert.pooler.dense", "classifier"),
         replaced_code=("JinaBertModel",),
-        rows=(
-            Row(
-                family="JinaBERT v2",
-                models="jina-embeddings-v2, jina-reranker-v1",
-                positions="ALiBi",
-                layers="post-norm, gated FFN",
-                torch="the model of code",
-            ),
+        row=DocsRow(
+            "JinaBERT v2",
+            "jina-embeddings-v2, jina-reranker-v1",
+            positions="ALiBi",
+            layers="post-norm, gated FFN",
+            torch="the model of code",
         ),
     ),
 )

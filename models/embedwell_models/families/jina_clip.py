@@ -14,7 +14,7 @@ from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_bert, jina_v3, vision
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.positions.schemes import GridRotary, Learned
 
@@ -178,13 +178,11 @@ FAMILIES = (
             "js_config",  # of transformers.js
             "matryoshka_dimensions",  # read by model_files.card
         ),
-        rows=(
-            Row(
-                family="Jina CLIP, [texts and images](image-inputs.md)",
-                models="jina-clip-v1, -v2",
-                positions="ALiBi (v1), rotary (v2)",
-                layers="as JinaBERT v2, as Jina v3; images pre-norm, gated FFN",
-            ),
+        row=DocsRow(
+            "Jina CLIP, [texts and images](image-inputs.md)",
+            "jina-clip-v1, -v2",
+            positions="ALiBi (v1), rotary (v2)",
+            layers="as JinaBERT v2, as Jina v3; images pre-norm, gated FFN",
         ),
     ),
 )

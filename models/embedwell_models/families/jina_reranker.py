@@ -5,7 +5,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import qwen
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 
 _CLASS = "JinaForRanking"
 
@@ -28,13 +28,11 @@ FAMILIES = (
         reads_lists=True,
         tokenizer_override="nothing",
         replaced_code=(_CLASS,),
-        rows=(
-            Row(
-                family="Jina Reranker v3",
-                models="jina-reranker-v3",
-                positions="rotary",
-                layers="as Qwen 3; [ranks a list](rerank.md#lists)",
-            ),
+        row=DocsRow(
+            "Jina Reranker v3",
+            "jina-reranker-v3",
+            positions="rotary",
+            layers="as Qwen 3; [ranks a list](rerank.md#lists)",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
 
@@ -63,13 +63,11 @@ FAMILIES = (
         masked_lm_head=masked_lm_heads.ROBERTA,
         default_segments=1,
         replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
-        rows=(
-            Row(
-                family="Jina v3, [by task](model-files.md#adapters)",
-                models="jina-embeddings-v3",
-                positions="rotary",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "Jina v3, [by task](model-files.md#adapters)",
+            "jina-embeddings-v3",
+            positions="rotary",
+            layers="post-norm",
         ),
     ),
 )

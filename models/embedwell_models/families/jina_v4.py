@@ -13,7 +13,7 @@ from embedwell_models.config.checkpoint_layout import (
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import DESCRIBED_IMAGE, PageFormat
 from embedwell_models.families import qwen2_5_vl
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 
 _CODE = "JinaEmbeddingsV4Model"
 _TYPE = "qwen2_5_vl"
@@ -76,14 +76,12 @@ FAMILIES = (
             *("vocab_size", "use_sliding_window"),  # of the text encoder, which has its own
             *("matryoshka_dims", "verbosity"),
         ),
-        rows=(
-            Row(
-                family="Jina v4, [texts and images](image-inputs.md#jina-v4), "
-                "[by task](model-files.md#adapters)",
-                models="jina-embeddings-v4",
-                positions="rotary",
-                layers="as Qwen2.5-VL",
-            ),
+        row=DocsRow(
+            "Jina v4, [texts and images](image-inputs.md#jina-v4), "
+            "[by task](model-files.md#adapters)",
+            "jina-embeddings-v4",
+            positions="rotary",
+            layers="as Qwen2.5-VL",
         ),
     ),
 )

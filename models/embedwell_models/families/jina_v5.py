@@ -5,7 +5,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import eurobert, qwen
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -26,13 +26,11 @@ FAMILIES = (
         published_pooling="lasttoken",
         replaced_code=("JinaEmbeddingsV5Model",),
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="Jina v5, [by task](model-files.md#adapters)",
-                models="jina-embeddings-v5-text-small, -nano",
-                positions="rotary",
-                layers="as Qwen 3 (small), as EuroBERT (nano)",
-            ),
+        row=DocsRow(
+            "Jina v5, [by task](model-files.md#adapters)",
+            "jina-embeddings-v5-text-small, -nano",
+            positions="rotary",
+            layers="as Qwen 3 (small), as EuroBERT (nano)",
         ),
     ),
 )

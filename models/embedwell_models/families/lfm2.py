@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ConvolutionSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.decoder import is_causal
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 
 _BIDIRECTIONAL = "Lfm2Bidirectional"
@@ -122,14 +122,11 @@ FAMILIES = (
         model_types=("lfm2",),
         read=read,
         replaced_code=("Lfm2BidirectionalModel",),
-        rows=(
-            Row(
-                family="LFM2 (causal), LFM2.5 (bidirectional)",
-                models="LFM2-ColBERT-350M, LFM2.5-Embedding-350M, LFM2.5-ColBERT-350M",
-                positions="rotary",
-                layers="short convolutions, attention in some layers; pre-norm (RMSNorm), "
-                "gated FFN",
-            ),
+        row=DocsRow(
+            "LFM2 (causal), LFM2.5 (bidirectional)",
+            "LFM2-ColBERT-350M, LFM2.5-Embedding-350M, LFM2.5-ColBERT-350M",
+            positions="rotary",
+            layers="short convolutions, attention in some layers; pre-norm (RMSNorm), gated FFN",
         ),
     ),
 )

@@ -19,7 +19,7 @@ from embedwell_models.families.decoder import (
     read_text_config,
     sliding_window,
 )
-from embedwell_models.families.family import Family, NextToken, Row
+from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import original_positions, rotary
 
 _MINISTRAL3_ROPE = {
@@ -151,9 +151,9 @@ def _mistral3(options: JsonConfig) -> CheckpointLayout:
     return read_text_config(options, "Mistral3", readers, ("vision_tower", "multi_modal_projector"))
 
 
-_ROW = Row(
-    family="Llama, Mistral, Ministral 3",
-    models="e5-mistral, SFR-Embedding",
+_ROW = DocsRow(
+    "Llama, Mistral, Ministral 3",
+    "e5-mistral, SFR-Embedding",
     positions="rotary, all scalings",
     layers="pre-norm (RMSNorm), gated FFN; causal unless `is_causal` is false; "
     "`mistral3`: texts only",
@@ -164,21 +164,21 @@ _LLAMA = Family(
     classification_head=decoder,
     next_token=NextToken(tied=False),
     tokenizer_override="nothing",
-    rows=(_ROW,),
+    row=_ROW,
 )
 _MINISTRAL3 = Family(
     model_types=("ministral3",),
     read=ministral3,
     classification_head=decoder,
     next_token=NextToken(tied=False),
-    rows=(_ROW,),
+    row=_ROW,
 )
 _MISTRAL3 = Family(
     model_types=("mistral3",),
     read=_mistral3,
     tokenizer_override="nothing",
     ignored_keys=("projector_*", "multimodal_projector_*", "vision_feature_layer", "spatial_*"),
-    rows=(_ROW,),
+    row=_ROW,
 )
 _NEMOTRON = Family(
     model_types=("llama_bidirec",),
@@ -186,13 +186,11 @@ _NEMOTRON = Family(
     classification_head=bidirectional_head,
     rerank_format="llama-nemotron-rerank",
     replaced_code=("LlamaBidirectionalModel",),
-    rows=(
-        Row(
-            family="Llama Nemotron Embed, Rerank",
-            models="llama-nemotron-embed, nv-embedqa, llama-nemotron-rerank",
-            positions="rotary",
-            layers="as Llama, bidirectional",
-        ),
+    row=DocsRow(
+        "Llama Nemotron Embed, Rerank",
+        "llama-nemotron-embed, nv-embedqa, llama-nemotron-rerank",
+        positions="rotary",
+        layers="as Llama, bidirectional",
     ),
 )
 FAMILIES = (

@@ -10,7 +10,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _ATTENTION = "encoder.layer.{}.attention.self"
 GLOBAL_TENSORS = {
@@ -47,14 +47,12 @@ FAMILIES = (
         classification_head=roberta.HEAD,
         masked_lm_head=masked_lm_heads.ROBERTA,
         states_need_attention=True,
-        rows=(
-            Row(
-                family="Longformer",
-                models="longformer-base-4096",
-                positions="learned, with offset",
-                layers="post-norm, local attention",
-                torch="classifiers",
-            ),
+        row=DocsRow(
+            "Longformer",
+            "longformer-base-4096",
+            positions="learned, with offset",
+            layers="post-norm, local attention",
+            torch="classifiers",
         ),
     ),
 )

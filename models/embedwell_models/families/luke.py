@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 UNUSED = (
     *roberta.UNUSED,
@@ -28,13 +28,8 @@ FAMILIES = (
         classification_head=two_layers("luke.pooler.dense", "classifier"),
         masked_lm_head=masked_lm_heads.ROBERTA,
         ignored_keys=("entity_*", "use_entity_aware_attention"),
-        rows=(
-            Row(
-                family="LUKE",
-                models="luke-base, mluke",
-                positions="learned, with offset",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "LUKE", "luke-base, mluke", positions="learned, with offset", layers="post-norm"
         ),
     ),
 )

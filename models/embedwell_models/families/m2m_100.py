@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Sinusoidal
 
 _LAYER = "layers.{}"
@@ -55,13 +55,11 @@ FAMILIES = (
         read=read,
         tokenizer_override="nothing",
         ignored_keys=("decoder_*", "encoder_layerdrop", "num_hidden_layers"),
-        rows=(
-            Row(
-                family="M2M-100, [one language](model-files.md#languages-of-sonar) for all texts",
-                models="SONAR_200_text_encoder",
-                positions="sinusoidal",
-                layers="pre-norm",
-            ),
+        row=DocsRow(
+            "M2M-100, [one language](model-files.md#languages-of-sonar) for all texts",
+            "SONAR_200_text_encoder",
+            positions="sinusoidal",
+            layers="pre-norm",
         ),
     ),
 )

@@ -10,7 +10,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _RERANKER = "LayerWiseMiniCPMForCausalLM"
 
@@ -85,13 +85,11 @@ FAMILIES = (
         tokenizer_override="nothing",
         replaced_code=("LayerWiseMiniCPMModel",),
         ignored_keys=("dim_model_base",),
-        rows=(
-            Row(
-                family="MiniCPM, rerankers by layer",
-                models="bge-reranker-v2-minicpm-layerwise",
-                positions="rotary",
-                layers="as Llama, with scaled sums; [one layer scores](rerank.md#one-layer-scores)",
-            ),
+        row=DocsRow(
+            "MiniCPM, rerankers by layer",
+            "bge-reranker-v2-minicpm-layerwise",
+            positions="rotary",
+            layers="as Llama, with scaled sums; [one layer scores](rerank.md#one-layer-scores)",
         ),
     ),
 )

@@ -14,7 +14,7 @@ from embedwell_models.families.classification_heads import (
     NormLayer,
 )
 from embedwell_models.families.decoder import layer_windows
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.families.rope import rotary
 
@@ -103,13 +103,11 @@ FAMILIES = (
         read=read,
         classification_head=_classification_head,
         masked_lm_head=_masked_lm_head,
-        rows=(
-            Row(
-                family="ModernBERT",
-                models="modernbert-embed, gte-modernbert, granite-embedding r2 (multilingual)",
-                positions="rotary, two bases",
-                layers="gated FFN, local and global attention",
-            ),
+        row=DocsRow(
+            "ModernBERT",
+            "modernbert-embed, gte-modernbert, granite-embedding r2 (multilingual)",
+            positions="rotary, two bases",
+            layers="gated FFN, local and global attention",
         ),
     ),
 )

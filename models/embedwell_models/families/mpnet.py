@@ -4,7 +4,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Buckets, Learned
 
 _LAYER, _OFFSET = "encoder.layer.{}", 2
@@ -45,13 +45,11 @@ FAMILIES = (
         masked_lm_head=masked_lm_heads.ROBERTA,
         tokenizer_override="normalizer",
         scheme_names={"mpnet": "relative"},
-        rows=(
-            Row(
-                family="MPNet",
-                models="all-mpnet-base-v2",
-                positions="learned, plus distance buckets",
-                layers="post-norm",
-            ),
+        row=DocsRow(
+            "MPNet",
+            "all-mpnet-base-v2",
+            positions="learned, plus distance buckets",
+            layers="post-norm",
         ),
     ),
 )

@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.classification_heads import decoder
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Alibi
 
 TENSORS = {
@@ -66,6 +66,6 @@ FAMILIES = (
         model_types=("mpt",),
         read=read,
         classification_head=decoder,
-        rows=(Row(family="MPT", positions="ALiBi", layers="causal"),),
+        row=DocsRow("MPT", positions="ALiBi", layers="causal"),
     ),
 )

@@ -10,7 +10,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpe
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import llama
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.vision import siglip_tokens
 from embedwell_models.images.tiles import PASSAGE_PREFIX, QUERY_PREFIX
 
@@ -90,14 +90,11 @@ FAMILIES = (
         prompts={"query": f"{QUERY_PREFIX} ", "document": f"{PASSAGE_PREFIX} "},
         replaced_code=("LlamaNemotronVLModel",),
         ignored_keys=_IGNORED,
-        rows=(
-            Row(
-                family="Llama Nemotron Embed VL, "
-                "[texts and images](image-inputs.md#llama-nemotron-embed-vl)",
-                models="llama-nemotron-embed-vl-1b-v2",
-                positions="rotary",
-                layers="as Llama, bidirectional, and SigLIP",
-            ),
+        row=DocsRow(
+            "Llama Nemotron Embed VL, [texts and images](image-inputs.md#llama-nemotron-embed-vl)",
+            "llama-nemotron-embed-vl-1b-v2",
+            positions="rotary",
+            layers="as Llama, bidirectional, and SigLIP",
         ),
     ),
     Family(
@@ -107,13 +104,11 @@ FAMILIES = (
         rerank_format="llama-nemotron-rerank",
         replaced_code=("LlamaNemotronVLForSequenceClassification",),
         ignored_keys=(*_IGNORED, "downsample_ratio", "ps_version", "select_layer", "force_image_*"),
-        rows=(
-            Row(
-                family="Llama Nemotron Rerank VL, texts only",
-                models="llama-nemotron-rerank-vl-1b-v2",
-                positions="rotary",
-                layers="as Llama, bidirectional",
-            ),
+        row=DocsRow(
+            "Llama Nemotron Rerank VL, texts only",
+            "llama-nemotron-rerank-vl-1b-v2",
+            positions="rotary",
+            layers="as Llama, bidirectional",
         ),
     ),
 )

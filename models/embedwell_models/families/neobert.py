@@ -4,7 +4,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import linear
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Rotary
 
 _MULTIPLE = 8
@@ -56,13 +56,8 @@ FAMILIES = (
         model_types=("neobert",),
         read=read,
         replaced_code=("NeoBERT",),
-        rows=(
-            Row(
-                family="NeoBERT",
-                models="NeoBERT",
-                positions="rotary",
-                layers="pre-norm (RMSNorm), gated FFN",
-            ),
+        row=DocsRow(
+            "NeoBERT", "NeoBERT", positions="rotary", layers="pre-norm (RMSNorm), gated FFN"
         ),
     ),
 )

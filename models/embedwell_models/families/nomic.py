@@ -13,7 +13,7 @@ from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.errors import ModelError
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import PREDICTIONS, masked_lm_head
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary, Scaling, Scheme
@@ -190,22 +190,19 @@ FAMILIES = (
         ),
         tokenizer_override="normalizer",
         replaced_code=("NomicBertModel",),
-        rows=(
-            Row(
-                family="NomicBERT",
-                models="nomic-embed v1, v1.5",
-                positions="rotary",
-                layers="post-norm, gated FFN",
-            ),
-            Row(
-                family="NomicBERT with a mixture of experts",
-                models="nomic-embed-text-v2-moe",
+        row=DocsRow(
+            "NomicBERT", "nomic-embed v1, v1.5", positions="rotary", layers="post-norm, gated FFN"
+        ),
+        further_rows=(
+            DocsRow(
+                "NomicBERT with a mixture of experts",
+                "nomic-embed-text-v2-moe",
                 positions="rotary",
                 layers="post-norm, experts in every second layer",
             ),
-            Row(
-                family="Nomic Embed Vision, [images](image-inputs.md)",
-                models="nomic-embed-vision v1, v1.5",
+            DocsRow(
+                "Nomic Embed Vision, [images](image-inputs.md)",
+                "nomic-embed-vision v1, v1.5",
                 positions="learned; rotary by row and column",
                 layers="pre-norm, gated FFN; pooled by attention",
             ),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, LatentSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _LATENTS = "latent_attention_model."
 _MISTRAL = {
@@ -59,13 +59,11 @@ FAMILIES = (
         read=read,
         ends_texts=True,
         replaced_code=("NVEmbedModel",),
-        rows=(
-            Row(
-                family="NV-Embed v1, v2",
-                models="NV-Embed-v2",
-                positions="rotary",
-                layers="as Mistral, bidirectional; then latent attention",
-            ),
+        row=DocsRow(
+            "NV-Embed v1, v2",
+            "NV-Embed-v2",
+            positions="rotary",
+            layers="as Mistral, bidirectional; then latent attention",
         ),
     ),
 )

@@ -6,7 +6,7 @@ from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 
 _TENSORS = {
@@ -64,13 +64,11 @@ FAMILIES = (
         model_types=("phi3",),
         read=read,
         classification_head=decoder,
-        rows=(
-            Row(
-                family="Phi-3, Phi-4-mini",
-                models="Phi-3.5-mini",
-                positions="partly rotary, LongRoPE",
-                layers="as Llama",
-            ),
+        row=DocsRow(
+            "Phi-3, Phi-4-mini",
+            "Phi-3.5-mini",
+            positions="partly rotary, LongRoPE",
+            layers="as Llama",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
-from embedwell_models.families.family import Family, NextToken, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -66,9 +66,9 @@ def windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
     return layer_windows(options, causal, window, lambda layer: layer >= first)
 
 
-_ROW = Row(
-    family="Qwen 2, Qwen 3",
-    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding, Octen, F2LLM-v2, harrier-oss 0.6b",
+_ROW = DocsRow(
+    "Qwen 2, Qwen 3",
+    "gte-Qwen2, stella_en_1.5B, Qwen3-Embedding, Octen, F2LLM-v2, harrier-oss 0.6b",
     positions="rotary",
     layers="as Llama; Qwen 3 normalises queries and keys",
 )
@@ -78,19 +78,17 @@ _QWEN2 = Family(
     classification_head=decoder,
     next_token=NextToken(tied=False),
     tokenizer_override="nothing",
-    rows=(_ROW,),
+    row=_ROW,
 )
 _PPLX = Family(
     model_types=("bidirectional_pplx_qwen3",),
     read=pplx,
     replaced_code=("PPLXQwen3Model",),
-    rows=(
-        Row(
-            family="pplx-embed v1",
-            models="pplx-embed-v1-0.6b, -4b",
-            positions="rotary",
-            layers="as Qwen 3, bidirectional; [integer vectors](#limits-of-single-families)",
-        ),
+    row=DocsRow(
+        "pplx-embed v1",
+        "pplx-embed-v1-0.6b, -4b",
+        positions="rotary",
+        layers="as Qwen 3, bidirectional; [integer vectors](#limits-of-single-families)",
     ),
 )
 _VOYAGE = Family(
@@ -98,13 +96,11 @@ _VOYAGE = Family(
     name="voyage",
     read=voyage,
     replaced_code=(_VOYAGE_CODE,),
-    rows=(
-        Row(
-            family="Voyage",
-            models="voyage-4-nano",
-            positions="rotary",
-            layers="as Qwen 3, bidirectional; projection after mean pooling",
-        ),
+    row=DocsRow(
+        "Voyage",
+        "voyage-4-nano",
+        positions="rotary",
+        layers="as Qwen 3, bidirectional; projection after mean pooling",
     ),
 )
 FAMILIES = (

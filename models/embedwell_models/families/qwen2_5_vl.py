@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import qwen2_vl
-from embedwell_models.families.family import Row
+from embedwell_models.families.family import DocsRow
 from embedwell_models.families.qwen3_vl import IMAGE_EPS, axial_rotary
 
 _TEXT = "qwen2_5_vl_text"
@@ -78,13 +78,11 @@ FAMILIES = (
         name="qwen2_5_vl",
         read=read,
         ignored_keys=(*qwen2_vl.QWEN2_VL.ignored_keys, "tokens_per_second"),  # of videos
-        rows=(
-            Row(
-                family="Qwen2.5-VL",
-                models="trained with sentence-transformers",
-                positions="rotary",
-                layers="as Qwen2-VL, windows in the image encoder",
-            ),
+        row=DocsRow(
+            "Qwen2.5-VL",
+            "trained with sentence-transformers",
+            positions="rotary",
+            layers="as Qwen2-VL, windows in the image encoder",
         ),
     ),
 )

@@ -14,7 +14,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import beside_towers, is_causal, read_text_config
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.qwen3_vl import (
     CHANNELS,
     IMAGE_EPS,
@@ -191,13 +191,11 @@ QWEN2_VL = Family(
     read=read,
     instruction="You are a helpful assistant.",
     ignored_keys=("in_chans", "spatial_patch_size"),  # stated by other keys, too
-    rows=(
-        Row(
-            family="Qwen2-VL",
-            models="trained with sentence-transformers",
-            positions="rotary",
-            layers="as Qwen 2, [texts and images](image-inputs.md#texts-with-images)",
-        ),
+    row=DocsRow(
+        "Qwen2-VL",
+        "trained with sentence-transformers",
+        positions="rotary",
+        layers="as Qwen 2, [texts and images](image-inputs.md#texts-with-images)",
     ),
 )
 FAMILIES = (
@@ -211,13 +209,6 @@ FAMILIES = (
         published_pooling="lasttoken",
         replaced_code=(_CODE,),
         replaces_module=True,
-        rows=(
-            Row(
-                family="GME",
-                models="gme-Qwen2-VL-2B, -7B",
-                positions="rotary",
-                layers="as Qwen2-VL",
-            ),
-        ),
+        row=DocsRow("GME", "gme-Qwen2-VL-2B, -7B", positions="rotary", layers="as Qwen2-VL"),
     ),
 )

@@ -11,7 +11,7 @@ from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, Laye
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
-from embedwell_models.families.family import Family, NextToken, Row
+from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import rotary
 
 _HEAD_SIZE = 256
@@ -99,13 +99,11 @@ FAMILIES = (
         read=read,
         next_token=NextToken(tied=False),
         ignored_keys=IGNORED,
-        rows=(
-            Row(
-                family="Qwen3.5",
-                positions="rotary",
-                layers="Gated DeltaNets, and in every fourth layer gated attention, causal unless "
-                "`is_causal` is false; pre-norm (RMSNorm), gated FFN; texts only",
-            ),
+        row=DocsRow(
+            "Qwen3.5",
+            positions="rotary",
+            layers="Gated DeltaNets, and in every fourth layer gated attention, causal unless "
+            "`is_causal` is false; pre-norm (RMSNorm), gated FFN; texts only",
         ),
     ),
 )

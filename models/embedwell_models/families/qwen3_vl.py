@@ -15,7 +15,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
-from embedwell_models.families.family import Family, NextToken, Row
+from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Learned, Rotary
 
@@ -201,13 +201,11 @@ FAMILIES = (
         read=read,
         next_token=NextToken(tied=False),
         instruction="Represent the user's input.",  # from github.com/QwenLM/Qwen3-VL-Embedding
-        rows=(
-            Row(
-                family="Qwen3-VL",
-                models="Qwen3-VL-Embedding",
-                positions="rotary",
-                layers="as Qwen 3, [texts and images](image-inputs.md#texts-with-images)",
-            ),
+        row=DocsRow(
+            "Qwen3-VL",
+            "Qwen3-VL-Embedding",
+            positions="rotary",
+            layers="as Qwen 3, [texts and images](image-inputs.md#texts-with-images)",
         ),
     ),
 )

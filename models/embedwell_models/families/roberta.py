@@ -7,7 +7,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 _FLASH = "encoder.layers.{}"
@@ -43,9 +43,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 
 HEAD = two_layers("classifier.dense", "classifier.out_proj")
-_ROW = Row(
-    family="RoBERTa, XLM-RoBERTa, CamemBERT",
-    models="BGE-M3 (dense), multilingual E5, Arctic-l v2, jina-reranker-v2",
+_ROW = DocsRow(
+    "RoBERTa, XLM-RoBERTa, CamemBERT",
+    "BGE-M3 (dense), multilingual E5, Arctic-l v2, jina-reranker-v2",
     positions="learned, with offset",
     layers="post-norm",
 )
@@ -55,7 +55,7 @@ _ROBERTA = Family(
     classification_head=HEAD,
     masked_lm_head=masked_lm_heads.ROBERTA,
     tokenizer_override="prefix_space",
-    rows=(_ROW,),
+    row=_ROW,
 )
 FAMILIES = (
     _ROBERTA,

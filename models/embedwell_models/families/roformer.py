@@ -5,7 +5,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Rotary, Scheme
 
 _POSITIONS = "embeddings.position_embeddings."
@@ -37,13 +37,6 @@ FAMILIES = (
         read=read,
         classification_head=two_layers("classifier.dense", "classifier.out_proj", None),
         masked_lm_head=masked_lm_heads.BERT,
-        rows=(
-            Row(
-                family="RoFormer",
-                models="roformer_chinese_char",
-                positions="rotary",
-                layers="post-norm",
-            ),
-        ),
+        row=DocsRow("RoFormer", "roformer_chinese_char", positions="rotary", layers="post-norm"),
     ),
 )

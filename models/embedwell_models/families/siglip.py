@@ -9,7 +9,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.errors import ModelError
 from embedwell_models.families import clip, vision
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 
 _HEAD = "text_model.head.weight"
@@ -70,27 +70,21 @@ FAMILIES = (
     Family(
         model_types=("siglip",),
         read=text_and_images,
-        rows=(
-            Row(
-                family="SigLIP, SigLIP 2 with a fixed resolution, "
-                "[texts and images](image-inputs.md)",
-                models="siglip-base-patch16-224",
-                positions="learned",
-                layers="pre-norm; images pooled by attention",
-            ),
+        row=DocsRow(
+            "SigLIP, SigLIP 2 with a fixed resolution, [texts and images](image-inputs.md)",
+            "siglip-base-patch16-224",
+            positions="learned",
+            layers="pre-norm; images pooled by attention",
         ),
     ),
     Family(
         model_types=("siglip2",),
         read=of_any_proportions,
-        rows=(
-            Row(
-                family="SigLIP 2 with images of any proportions (NaFlex), "
-                "[texts and images](image-inputs.md)",
-                models="siglip2-base-patch16-naflex",
-                positions="learned, stretched to the image",
-                layers="as SigLIP",
-            ),
+        row=DocsRow(
+            "SigLIP 2 with images of any proportions (NaFlex), [texts and images](image-inputs.md)",
+            "siglip2-base-patch16-naflex",
+            positions="learned, stretched to the image",
+            layers="as SigLIP",
         ),
     ),
 )

@@ -12,7 +12,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.tables import stored
 from embedwell_models.tables.stored import TensorNames
 
@@ -56,13 +56,13 @@ def _max_length(folder: Path) -> int:
     return int(options.get("max_length", 0)) or UNLIMITED
 
 
-_ROW = Row(
-    family="static tables, without an encoder",
-    models="StaticEmbedding, model2vec (potion)",
+_ROW = DocsRow(
+    "static tables, without an encoder",
+    "StaticEmbedding, model2vec (potion)",
     positions="none",
     layers="none",
 )
 FAMILIES = tuple(
-    Family(name=name, table=names, keeps_unknown_tokens=name != "model2vec", rows=(_ROW,))
+    Family(name=name, table=names, keeps_unknown_tokens=name != "model2vec", row=_ROW)
     for name, names in _NAMES.items()
 )

@@ -7,7 +7,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest training text; T5 has no limit
@@ -86,13 +86,11 @@ FAMILIES = (
         model_types=("t5", "mt5", "umt5"),
         read=read,
         tokenizer_override="nothing",
-        rows=(
-            Row(
-                family="T5, mT5, umT5, ByT5 (encoder)",
-                models="GTR, sentence-T5; ByT5 after `embedwell convert`",
-                positions="distance buckets, in umT5 per layer",
-                layers="pre-norm (RMSNorm)",
-            ),
+        row=DocsRow(
+            "T5, mT5, umT5, ByT5 (encoder)",
+            "GTR, sentence-T5; ByT5 after `embedwell convert`",
+            positions="distance buckets, in umT5 per layer",
+            layers="pre-norm (RMSNorm)",
         ),
     ),
 )

@@ -12,7 +12,7 @@ from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.config.option_files import KALM_RERANKER
 from embedwell_models.families import gemma
 from embedwell_models.families.decoder import sliding_window
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 """File with the options of a KaLM-Reranker; earlier revisions have none."""
 
@@ -95,14 +95,12 @@ FAMILIES = (
         tokenizer_override="nothing",
         replaces_module=True,
         ignored_keys=("mm_tokens_per_image", "vocab_size"),
-        rows=(
-            Row(
-                family="T5Gemma 2, rerankers",
-                models="KaLM-Reranker-V1",
-                positions="rotary, two bases",
-                layers="as Gemma 3; [a decoder reads the query](rerank.md#kalm-reranker)",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "T5Gemma 2, rerankers",
+            "KaLM-Reranker-V1",
+            positions="rotary, two bases",
+            layers="as Gemma 3; [a decoder reads the query](rerank.md#kalm-reranker)",
+            torch="yes",
         ),
     ),
 )

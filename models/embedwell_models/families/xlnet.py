@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import classification_heads
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import TransformerXL
 
 _POOLINGS = {"last": "lasttoken", "cls_index": "lasttoken", "first": "cls", "mean": "mean"}
@@ -86,6 +86,6 @@ FAMILIES = (
         read=read,
         classification_head=head,
         tokenizer_override="nothing",
-        rows=(Row(family="XLNet", positions="as Transformer-XL", layers="post-norm"),),
+        row=DocsRow("XLNet", positions="as Transformer-XL", layers="post-norm"),
     ),
 )

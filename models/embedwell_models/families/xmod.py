@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import DocsRow, Family
 
 _MODULES = "output.adapter_modules"
 _ADAPTER = f"encoder.layer.{{}}.{_MODULES}"
@@ -52,14 +52,12 @@ FAMILIES = (
         read=read,
         classification_head=roberta.HEAD,
         masked_lm_head=masked_lm_heads.ROBERTA,
-        rows=(
-            Row(
-                family="X-MOD, [by language](model-files.md#adapters)",
-                models="sentence-swissbert, swissbert, xmod-base",
-                positions="learned, with offset",
-                layers="post-norm, an adapter after each",
-                torch="yes",
-            ),
+        row=DocsRow(
+            "X-MOD, [by language](model-files.md#adapters)",
+            "sentence-swissbert, swissbert, xmod-base",
+            positions="learned, with offset",
+            layers="post-norm, an adapter after each",
+            torch="yes",
         ),
     ),
 )
