@@ -64,8 +64,6 @@ def commands(dtype: str, actors: Sequence[int], address: str) -> Mapping[str, li
     dataset = [sys.executable, "-c", _DATASET, "SOURCE", "OUT", dtype]
     kinds = {"one process": [*plain, "--id", "id"]}
     for count in actors:
-        cluster = ["--ray", address, "--actors", str(count), "--actor-cpus", "1"]
-        kinds[f"embed, {count}"] = [*plain, "--id", "id", *cluster]
         kinds[f"dataset, {count}"] = [*dataset, str(count), address]
     return kinds
 

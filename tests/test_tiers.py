@@ -95,7 +95,7 @@ def test_what_make_test_leaves_out_are_files_of_tests() -> None:
         for pattern in patterns:
             assert any(path.suffix == ".py" for path in folder.glob(pattern)), pattern
     assert quick_selection.is_left_out(folder / "models/families/test_xmod.py")
-    assert quick_selection.is_left_out(folder / "service/bulk/ray/test_actors.py")
+    assert quick_selection.is_left_out(folder / "service/bulk/ray/test_dataset.py")
     assert not quick_selection.is_left_out(folder / "models/families/test_bert.py")
     assert not quick_selection.is_left_out(Path(__file__))
 

@@ -1,4 +1,4 @@
-"""Distribute texts among workers, such as servers; each gets more as soon as it is free."""
+"""Distribute texts among servers; each gets more as soon as it is free."""
 
 import time
 from collections import deque
@@ -18,12 +18,8 @@ class WorkerFailed(Exception):
     """A failure after which another attempt may succeed."""
 
 
-class WorkerDied(WorkerFailed):
-    """The end of a worker, which the texts may have caused."""
-
-
 class Worker(Protocol):
-    """Handle of a process that embeds texts.
+    """Handle of a server that embeds texts.
 
     in_flight: number of unfinished calls.
     """
@@ -56,7 +52,6 @@ class Dispatcher:
 
     max_texts, max_characters: limits of a call, which has at least one text.
     failure_timeout: seconds of failures without a success that end a run.
-    max_deaths: number of workers that may die on the same texts.
     """
 
     workers: Sequence[Worker]
@@ -64,7 +59,6 @@ class Dispatcher:
     max_texts: int
     max_characters: int
     failure_timeout: float
-    max_deaths: int = 3
     _waiting: "deque[_Call]" = field(default_factory=deque, init=False)
     _running: "dict[Future[Any], tuple[Worker, _Call]]" = field(default_factory=dict, init=False)
     _failing_since: float | None = field(default=None, init=False)
@@ -133,13 +127,6 @@ class Dispatcher:
     def _failed(self, worker: Worker, call: "_Call", error: WorkerFailed) -> None:
         self._problem = str(error)
         self._check_failure_timeout()
-        if isinstance(error, WorkerDied):
-            call.deaths += 1
-            if call.deaths == self.max_deaths:
-                raise BulkError(
-                    f"{error}, for the {self.max_deaths}rd time with the same "
-                    f"{len(call.rows)} texts, of which the first is {call.texts[0][:80]!r}"
-                )
         worker.note_failure()
         self._waiting.appendleft(call)
 
@@ -183,14 +170,10 @@ class DispatchedTexts:
 
 @dataclass
 class _Call:
-    """Texts of one call.
-
-    deaths: number of workers that died on them.
-    """
+    """Texts of one call."""
 
     of: DispatchedTexts
     rows: range
-    deaths: int = 0
 
     @property
     def texts(self) -> Sequence[str]:

@@ -28,17 +28,6 @@ _FOLDER_FLAGS = (
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
-def _check_ray(
-    context: click.Context, parameter: click.Parameter, address: str | None
-) -> str | None:
-    if address and not re.fullmatch(r"auto|local|[^/\s]+:\d+", address):
-        raise click.BadParameter(
-            f"{address} is not an address of a cluster: put --ray behind the sources, or write "
-            "--ray=auto"
-        )
-    return address
-
-
 def _shard(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[int, int] | None:
@@ -111,31 +100,6 @@ def _shard(
     help="Use a running server instead of loading a model; may be given several times.",
 )
 @click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="API key of the servers.")
-@click.option(
-    "--ray",
-    is_flag=False,
-    flag_value="auto",
-    metavar="[ADDRESS]",
-    callback=_check_ray,
-    help=(
-        "Embed on the machines of a Ray cluster: host:port; `auto` for the cluster of "
-        "this machine or RAY_ADDRESS; `local` to start one here."
-    ),
-)
-@click.option(
-    "--actors",
-    type=click.IntRange(1, 10_000),
-    metavar="NUMBER",
-    help=(
-        "Number of processes with the model.  [default: one for each GPU, or else for each node]"
-    ),
-)
-@click.option(
-    "--actor-cpus",
-    type=click.IntRange(1, 1024),
-    metavar="NUMBER",
-    help="Processors and threads of an actor.  [default: those of its node]",
-)
 @options(*MODEL, *ENGINE)
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     """Embed the texts or images of each SOURCE into files.
@@ -149,9 +113,8 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     folder needs pyarrow and fsspec, the packages of the extra `bulk`.
     """
     folder_flags = {name: flags.pop(name) for name in _FOLDER_FLAGS}
-    _check_workers(flags)
-    if folder_flags["image_column"]:
-        _check_images(flags)
+    if folder_flags["image_column"] and flags["servers"]:
+        raise click.UsageError("--server is for texts, and --image for images")
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -170,24 +133,6 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
         )
     else:
         _embed_folder(sources, output, folder_flags, flags)
-
-
-def _check_workers(flags: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of servers and actors that cannot be combined."""
-    if flags["ray"] and flags["servers"]:
-        raise click.UsageError("give either --ray or --server, not both")
-    for name in ("actors", "actor_cpus"):
-        if flags[name] and not flags["ray"]:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
-
-
-def _check_images(flags: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that images do not have."""
-    for name in ("servers", "ray"):
-        if flags[name]:
-            raise click.UsageError(
-                f"--{name.removesuffix('s')} is for texts, and --image for images"
-            )
 
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
@@ -327,7 +272,7 @@ def _image_encoder(flags: Mapping[str, Any], precision: str | None, texts: bool)
 
 @contextmanager
 def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["TextEncoder"]:
-    """Create the encoder: the servers or the Ray cluster of the flags, or the model.
+    """Create the encoder: the servers of the flags, or the model.
 
     Raises BulkError, ClickException.
 
@@ -340,25 +285,6 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with connect(flags["servers"], key, flags["prompt"]) as encoder:
             yield encoder
         return
-    settings = _settings(flags, precision)
-    if flags["ray"]:
-        with _ray_actors(settings, flags) as encoder:
-            yield encoder
-        return
     from embedwell_bulk.local_model import load_text_model
 
-    yield load_text_model(settings, flags["prompt"])
-
-
-@contextmanager
-def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["TextEncoder"]:
-    require("ray", "ray")
-    from embedwell_bulk.ray.actors import connect
-
-    # Each node has its own defaults: its folder, and the processors of its actor.
-    defaults = {"cache", "threads"} - settings.model_fields_set
-    names = {*MODEL, *ENGINE, "max_batch_tokens", "served_name"} - defaults
-    values = settings.model_dump(include=names)
-    options = (flags["prompt"], flags["actors"], flags["actor_cpus"])
-    with connect(flags["ray"], values, *options) as encoder:
-        yield encoder
+    yield load_text_model(_settings(flags, precision), flags["prompt"])

@@ -1,1 +1,1 @@
-"""Embed on the machines of a Ray cluster."""
+"""Embed a Ray Dataset, and serve with Ray Serve."""

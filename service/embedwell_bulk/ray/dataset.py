@@ -8,7 +8,7 @@ import pyarrow as pa
 from embedwell_bulk import BulkError
 from embedwell_bulk.columns import EMBEDDING, text_problems
 from embedwell_bulk.local_model import load_local_model
-from embedwell_bulk.ray.resources import actor_defaults, read_settings
+from embedwell_bulk.ray.actor_settings import actor_defaults, read_settings
 from embedwell_bulk.text_encoder import embed_window
 
 ERROR = f"{EMBEDDING}_error"

@@ -21,8 +21,8 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from starlette.types import ASGIApp
 
 from embedwell.asgi import create
+from embedwell_bulk.ray.actor_settings import actor_defaults, check_names
 from embedwell_bulk.ray.autoscaling import LoadMeter, LoadPolicy
-from embedwell_bulk.ray.resources import actor_defaults, check_names
 
 _MAX_REQUESTS = 1000  # requests of a replica, whose engine batches them, or rejects them with 429
 _STOP_SECONDS = 65.0  # seconds for the requests of a replica that is removed

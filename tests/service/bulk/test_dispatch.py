@@ -1,4 +1,4 @@
-"""Texts shared among workers: order, failures, and workers that die."""
+"""Texts shared among workers: order and failures."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from embedwell_bulk import BulkError
-from embedwell_bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed, cut_into_calls
+from embedwell_bulk.dispatch import Dispatcher, WorkerFailed, cut_into_calls
 from embedwell_models.vectors import Floats
 
 TEXTS = ["a" * length for length in range(1, 21)]
@@ -116,18 +116,6 @@ class StartingWorker(LengthWorker):
 def test_a_run_ends_when_no_worker_becomes_free() -> None:
     with pytest.raises(BulkError, match="no worker accepts a call"):
         embed(StartingWorker(), failure_timeout=0.05)
-
-
-def test_texts_of_which_three_workers_died_end_the_run_and_are_named() -> None:
-    worker = LengthWorker(*[WorkerDied("the actor 1 has died")] * 3)
-    with pytest.raises(BulkError, match=r"the actor 1 has died, for the 3rd .*'aaaaaaaaaaaaaaaaa'"):
-        embed(worker)
-
-
-def test_a_worker_that_died_of_other_texts_does_not_end_the_run() -> None:
-    worker = LengthWorker(WorkerDied("of 17"), WorkerDied("of 17"), WorkerFailed("of all"))
-    vectors, _, _ = embed(worker)
-    np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
 
 
 def test_the_next_texts_begin_while_the_last_ones_are_computed() -> None:

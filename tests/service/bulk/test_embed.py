@@ -175,27 +175,6 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
     assert "pyarrow, fsspec are not installed: " + install_command("bulk") in folder.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--ray=auto", "--server", "http://localhost:1"], "either --ray or --server, not both"),
-        (["--actors", "2"], "--actors needs --ray"),
-        (["--actor-cpus", "2"], "--actor-cpus needs --ray"),
-        (
-            ["--ray", "in.txt"],
-            "in.txt is not an address of a cluster: put --ray behind the sources",
-        ),
-        (["--ray=127.0.0.1:1"], "cannot connect to a Ray cluster at 127.0.0.1:1"),
-    ],
-)
-def test_options_of_a_cluster_that_do_not_fit_are_refused(
-    options: list[str], message: str, tmp_path: Path
-) -> None:
-    (tmp_path / "in.txt").write_text("a\n")
-    status = 1 if "cannot connect" in message else 2
-    assert message in run(str(tmp_path / "in.txt"), "-o", "out.npy", *options, status=status)
-
-
 _KINDS = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather", ".CSV"]
 
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psutil
 from ray.cluster_utils import Cluster
@@ -23,15 +22,6 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.shutdown()  # type: ignore[no-untyped-call]
-
-
-def add_node_of_group(cluster: Cluster, group: str) -> Any:
-    """Add a node of a processor, with the label of those that an autoscaler starts."""
-    os.environ["RAY_NODE_TYPE_NAME"] = group
-    try:
-        return cluster.add_node(num_cpus=1, include_dashboard=False)
-    finally:
-        del os.environ["RAY_NODE_TYPE_NAME"]
 
 
 def kill_process(name: str) -> None:

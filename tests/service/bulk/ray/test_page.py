@@ -2,7 +2,6 @@
 
 import logging
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -14,9 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 import yaml
-from click.testing import CliRunner
 
-from embedwell.cli.commands import main
 from embedwell_models.embedder import Embedder
 from tests.service.bulk.jobs import prose, vectors_of
 from tests.service.local_server import local_server
@@ -24,8 +21,7 @@ from tests.service.server import MAX_ISA
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "ray.md").read_text(encoding="utf-8")
-[COMMAND] = re.findall(r"^embedwell (embed .*)$", PAGE, re.MULTILINE)
-DATASET, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DATASET, CHECKPOINT, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 pytestmark = [
     pytest.mark.full,
@@ -60,21 +56,26 @@ def run(example: str, shared: Path) -> None:
     exec(compile(example.replace("/shared/", f"{shared}/"), "example.py", "exec"), {})
 
 
-def test_the_command_embeds_the_files(folder: Path, embedder: Embedder) -> None:
-    arguments = [*shlex.split(COMMAND), "--dtype", "float32", "--isa", MAX_ISA]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    np.testing.assert_array_equal(
-        vectors_of(pq.read_table(folder / "vectors")), embedder.embed(prose(20))
-    )
-
-
 def test_the_example_of_a_dataset_embeds_it(
     cluster: None, folder: Path, embedder: Embedder
 ) -> None:
     run(DATASET.replace('"dtype":', f'"isa": {MAX_ISA!r}, "dtype":'), folder)
     table = pq.read_table(folder / "embedded").sort_by("id")
     np.testing.assert_array_equal(vectors_of(table), embedder.embed(prose(20)))
+
+
+def test_the_example_of_a_checkpoint_continues_a_run(cluster: None, folder: Path) -> None:
+    run(CHECKPOINT, folder)
+    config: Any = ray.data.DataContext.get_current().checkpoint_config
+    config.delete_checkpoint_on_success = False  # as after a run that was stopped
+    try:
+        for rows in (15, 20):
+            table = pa.table({"id": range(rows), "body": prose(rows)})
+            pq.write_table(table, folder / "documents.parquet")
+            run(DATASET, folder)
+    finally:
+        ray.data.DataContext.get_current().checkpoint_config = None
+    assert sorted(pq.read_table(folder / "embedded")["id"].to_pylist()) == [*range(20)]
 
 
 def test_the_example_of_servers_asks_them(
