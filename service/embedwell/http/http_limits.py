@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -106,8 +107,17 @@ class ConnectionLimit:
     So many descriptors are left to these few that health checks have some when others run out.
     """
 
-    def __init__(self, limit: int, health_checks: int = _HEALTH_CHECKS) -> None:
-        """health_checks: connections beyond the limit that only send health checks."""
+    def __init__(
+        self,
+        limit: int,
+        health_checks: int = _HEALTH_CHECKS,
+        on_use: Callable[[], None] = lambda: None,
+    ) -> None:
+        """health_checks: connections beyond the limit that only send health checks.
+
+        on_use: called whenever a client connects, or sends or receives something.
+        """
+        self._on_use = on_use
         self._connections, self._health_checks = _Connections(limit), _Connections(health_checks)
 
     def admit(self, new: LimitedConnection, descriptor: int = 0) -> Admission:
@@ -116,12 +126,14 @@ class ConnectionLimit:
         That is the one that waits for its client longest, or else the one that is idle longest.
         descriptor: that of the connection's socket, the lowest that was free.
         """
+        self._on_use()
         if self._connections.add(new, must_replace=descriptor >= _most_descriptors()):
             return Admission.ALL
         return Admission.HEALTH_CHECKS if self._health_checks.add(new) else Admission.NONE
 
     def note_activity(self, connection: LimitedConnection) -> None:
         """Record that the client has sent or received something."""
+        self._on_use()
         for connections in (self._connections, self._health_checks):
             connections.note_activity(connection)
 

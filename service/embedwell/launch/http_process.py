@@ -16,6 +16,7 @@ from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
 from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.launch.heartbeat import Heartbeat
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.signals import install_signal_handlers
 from embedwell.launch.supervised import (
@@ -27,8 +28,6 @@ from embedwell.launch.supervised import (
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
-
-_HEARTBEAT = 1.0  # seconds
 
 doors.import_routes()  # with this module, so that the processes that are forked later share them
 
@@ -53,13 +52,15 @@ def main() -> None:
 
 
 def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Server:
-    async def beat() -> None:
+    settings = context.settings
+    in_use = partial(tell_supervisor, "in_use")
+    heartbeat = Heartbeat(counters.row, in_use, always=settings.batch_folder is not None)
+
+    async def report_ready() -> None:
         server.stop_at_signals()
         await server.wait_listening()
+        heartbeat.start()
         tell_supervisor("ready")
-        while True:
-            counters.row[CounterSlot.HEARTBEAT] += 1
-            await asyncio.sleep(_HEARTBEAT)
 
     async def wait_for_stop() -> None:
         closed = asyncio.Event()
@@ -81,14 +82,13 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     def fail() -> None:
         server.fail()
 
-    settings = context.settings
     if settings.batch_folder is not None:  # it has room for uploads, which /tmp may not have
         tempfile.tempdir = str(settings.batch_folder)
     engines = [_engine_session(model, row) for model in context.models]
     run = [vital(engine.run, fail) for engine in engines]
-    background = [*run, beat, wait_for_stop]
+    background = [*run, report_ready, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
-    config = uvicorn_config(settings, app, with_cors_headers(app, context))
+    config = uvicorn_config(settings, app, with_cors_headers(app, context), heartbeat.note_use)
     server = Server(config, settings.drain_delay, keeps_backlog=context.handed_over)
     return server
 

@@ -168,7 +168,7 @@ class ModelEngine:
             index,
             self.weight_bytes,
             last_used,
-            self.model.settings.idle_unload,
+            0.0 if self.kept else self.model.settings.idle_unload,
             may_unload=not self.kept and ready and not busy and not self.unloading,
         )
 

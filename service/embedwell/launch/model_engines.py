@@ -44,6 +44,7 @@ class ModelEngines:
         self._limit = context.settings.max_model_bytes
         self._waiting: list[ModelEngine] = []  # to be loaded when there is room
         self._stopped, self._started = asyncio.Event(), asyncio.Event()
+        self._changed = asyncio.Event()  # set when an engine starts, is ready or ends
         self.need_torch = any(needs_torch(model.settings) for model in context.models)
         """Whether an engine needs torch, which takes seconds to import before the first one."""
         self.failure: str | None = None
@@ -95,9 +96,12 @@ class ModelEngines:
                 engine.load()
         self._started.set()
         while not self._stopped.is_set():
+            self._changed.clear()
             self._unload_idle()
+            now = time.monotonic()
+            next_check = _TICK if self._waiting else seconds_until_check(self._loaded(), now)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), _TICK)
+                await asyncio.wait_for(self._changed.wait(), next_check)
         for engine in self._engines:
             await engine.wait_ended()
 
@@ -111,6 +115,7 @@ class ModelEngines:
         """Load a model once there is room for it; do nothing if it is loaded."""
         if self._stopped.is_set() or engine.loading_or_serving:
             return
+        self._changed.set()
         kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
         if 0 < self._limit < sum(kept) + engine.weight_bytes:
             log.error(
@@ -133,6 +138,7 @@ class ModelEngines:
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()
+        self._changed.set()
         for engine in self._engines:
             engine.unload()
 
@@ -143,6 +149,7 @@ class ModelEngines:
             engine.kill()
 
     def _on_end(self, engine: ModelEngine) -> None:
+        self._changed.set()
         if self._stopped.is_set() or engine in self._tried:
             return
         if engine.state.engine is EngineState.FAILED:
@@ -159,6 +166,7 @@ class ModelEngines:
         self._load_waiting()
 
     def _on_ready(self, engine: ModelEngine) -> None:
+        self._changed.set()
         if self._alike and not self._stopped.is_set():
             for other in self._engines:
                 other.load_alike(engine)
@@ -215,6 +223,18 @@ def idle_models(loaded: Sequence[ResidentModel], now: float) -> list[int]:
         for model in loaded
         if model.may_unload and model.idle_unload and now - model.last_used >= model.idle_unload
     ]
+
+
+def seconds_until_check(loaded: Sequence[ResidentModel], now: float) -> float | None:
+    """Return the seconds until a model may have had no request for long enough; None for never."""
+    return min(
+        (
+            max(model.last_used + model.idle_unload - now, _TICK) if model.may_unload else _TICK
+            for model in loaded
+            if model.idle_unload
+        ),
+        default=None,
+    )
 
 
 def models_to_replace(

@@ -66,6 +66,7 @@ class HangLimits:
     start_setting: name of the setting for `start`, if there is one.
     stop: seconds until it has finished.
     heartbeat_timeout: seconds without a change of its heartbeat, once it is ready.
+    heartbeat: returns the heartbeat, which is negative while the process is not in use.
     """
 
     start: float = inf
@@ -105,6 +106,15 @@ class Watchdog:
         if timeout is not None:
             self._stop_limit = timeout
 
+    @property
+    def has_limit(self) -> bool:
+        """Whether the process has a time limit now. It has none while it waits for clients."""
+        if self._stopping:
+            return self._stop_limit < inf
+        if not self._ready:
+            return self._limits.start < inf
+        return self._limits.heartbeat_timeout < inf and self._limits.heartbeat() >= 0
+
     def check(self) -> str | None:
         """Return the limit that the process has missed, or None."""
         self._waited += self._tick
@@ -140,9 +150,10 @@ class ChildSpec:
 class Supervisor:
     """Runs one process at a time, and restarts it when it ends or hangs.
 
-    The process reports "ready" once it has started, and "failed" with a reason before it ends for a
-    known one. After a start that was ready, the next one follows at once. The process stops when
-    its input ends, which ends with STOP_LINE or REPLACE_LINE unless this process dies.
+    The process reports "ready" once it has started, "in_use" when its heartbeat begins, and
+    "failed" with a reason before it ends for a known one. After a start that was ready, the next
+    one follows at once. The process stops when its input ends, which ends with STOP_LINE or
+    REPLACE_LINE unless this process dies.
     """
 
     def __init__(
@@ -158,6 +169,7 @@ class Supervisor:
         """
         self._child, self._on_report, self._on_restart = child, on_report, on_restart
         self._tick, self._watchdog = tick, Watchdog(child.limits, tick)
+        self._next_check: asyncio.TimerHandle | None = None  # only while there is a time limit
         self._process: Process | None = None
         self._group: int | None = None  # of the process, until both are killed
         self.spawned = asyncio.Event()  # set when the first process was started, or could not be
@@ -166,6 +178,7 @@ class Supervisor:
         self._last_line = STOP_LINE  # of the input
         self._kill_level = logging.ERROR  # of the line which says that a process is killed
         self._reported_reason: str | None = None  # of the end of the current process
+        self._killed_for: str | None = None  # the time limit that the current process has missed
         self.failure: str | None = None
         """Why the process cannot run, for the caller of `run` to log."""
 
@@ -205,6 +218,7 @@ class Supervisor:
             self._stopping = True
             self._kill_level = logging.ERROR if timeout is None else logging.DEBUG
             self._watchdog.note_stop_requested(timeout)
+            self._schedule_check()
             self._close_input()
 
     def stop_for_successor(self) -> None:
@@ -240,6 +254,9 @@ class Supervisor:
         finally:
             self.kill()  # children that it left behind
             self._group = None  # another process may get the number
+            if self._next_check is not None:
+                self._next_check.cancel()
+                self._next_check = None
             if self._process is not None:  # which a cancelled call leaves running
                 await self._process.wait()
             reports.close()
@@ -252,23 +269,30 @@ class Supervisor:
             self.spawned.set()
             os.close(output)
         self._reap()
-        self._process, self._group = process, process.pid
+        self._process, self._group, self._killed_for = process, process.pid, None
+        self._schedule_check()
         self._write(self._child.config() + b"\n")
         return process
 
     async def _attend(self, process: Process) -> tuple[int, str]:
         if self._stopping:  # stop() was called before the process started
             self._close_input()
-        killed_for = None
-        while process.returncode is None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), self._tick)
-            if process.returncode is None and (fault := self._watchdog.check()):
-                log.log(self._kill_level, "%s %s and is killed", self._child.name, fault)
-                killed_for = fault
-                self.kill()
-        ending = killed_for or describe_end(process.returncode)
-        return process.returncode, f"{self._child.name} {ending}"
+        status = await process.wait()
+        ending = self._killed_for or describe_end(status)
+        return status, f"{self._child.name} {ending}"
+
+    def _schedule_check(self) -> None:
+        runs = self._process is not None and self._process.returncode is None
+        if runs and self._next_check is None and self._watchdog.has_limit:
+            self._next_check = asyncio.get_running_loop().call_later(self._tick, self._check)
+
+    def _check(self) -> None:
+        self._next_check = None
+        if fault := self._watchdog.check():
+            log.log(self._kill_level, "%s %s and is killed", self._child.name, fault)
+            self._killed_for = fault
+            self.kill()
+        self._schedule_check()
 
     def _close_input(self) -> None:
         if stdin := self._write(self._last_line):
@@ -290,6 +314,7 @@ class Supervisor:
             self._watchdog.note_ready()
         elif report["event"] == "failed":
             self._reported_reason = report["reason"]
+        self._schedule_check()
         self._on_report(report)
 
 

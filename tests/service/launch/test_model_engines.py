@@ -3,7 +3,12 @@
 import pytest
 
 from embedwell.launch.model_engine import ResidentModel
-from embedwell.launch.model_engines import idle_models, models_to_replace, needs_torch
+from embedwell.launch.model_engines import (
+    idle_models,
+    models_to_replace,
+    needs_torch,
+    seconds_until_check,
+)
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import may_be_gpu
@@ -29,6 +34,14 @@ def test_a_model_without_requests_is_idle_after_its_time() -> None:
 
 def test_a_model_that_is_kept_or_computes_is_not_idle() -> None:
     assert idle_models([model(0, 0, idle_unload=1, may_unload=False)], 1e6) == []
+
+
+def test_the_next_check_is_when_a_model_may_be_idle() -> None:
+    models = [model(0, 100, idle_unload=30), model(1, 100, idle_unload=31), model(2, 0)]
+    assert seconds_until_check(models, 110) == 20
+    assert seconds_until_check(models[2:], 110) is None
+    computing = model(3, 100, idle_unload=30, may_unload=False)
+    assert seconds_until_check([*models, computing], 110) == 1
 
 
 def test_nothing_is_unloaded_while_there_is_room() -> None:

@@ -281,6 +281,28 @@ def test_a_process_is_killed_only_when_its_heartbeat_stops(tmp_path: Path) -> No
     asyncio.run(run())
 
 
+def test_a_process_that_is_not_in_use_is_not_checked(tmp_path: Path) -> None:
+    beats, restarted, used = [-1.0], list[None](), tmp_path / "used"
+
+    async def run() -> None:
+        limits = HangLimits(heartbeat_timeout=0.1, heartbeat=lambda: beats[0])
+        wait = f"until test -e {used}; do sleep 0.1; done"
+        script = f"""{READY}; {wait}; echo '{{"event": "in_use"}}'; exec sleep 600"""
+        process = child(program(tmp_path / "python", script), limits=limits)
+        supervisor = Supervisor(process, on_restart=lambda: restarted.append(None), tick=TICK)
+        running = asyncio.create_task(supervisor.run())
+        await wait_until(lambda: supervisor.ready and supervisor._next_check is None)
+        await asyncio.sleep(20 * TICK)
+        assert not restarted and supervisor._next_check is None
+        beats[0] = 2.0
+        used.touch()
+        await wait_until(lambda: restarted)
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
+
+
 def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
     output = tmp_path / "found"
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _MIN_RATE_CHANGES = 5  # after five, a third of the moving average is still the initial value
 _MAX_RATE_AGE = 300.0  # seconds, after which the speed may have changed
-_PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
+_PROBE_INTERVAL = 1.0  # seconds between probes while somebody asks whether the engine is ready
 _NO_TIMEOUT = 1e9  # seconds
 MAX_RESTART_SECONDS = 60.0
 _UNLOAD_CHECK_INTERVAL = 0.05  # seconds
@@ -80,6 +80,7 @@ class EngineSession:
         on_ready: called after the first result of each engine.
         on_stall: called after each check that finds the engine hung.
         probe_interval: seconds between probes, and between checks, which count it as one second.
+            There are checks only while a job waits for its result.
         on_wanted: called, perhaps often, while a request waits for an engine that is not loaded.
         on_unwanted: called to have the engine unloaded.
         """
@@ -91,6 +92,8 @@ class EngineSession:
         self._connected, self._lost_at = asyncio.Event(), -math.inf
         self._abandoned = False
         self._probe_interval, self._liveness = probe_interval, Liveness(counters)
+        self._probe_wanted = asyncio.Event()
+        self._next_check: asyncio.TimerHandle | None = None  # of the liveness
         self.restarts_when_connected = 0  # engine restarts before the current engine
         self._embeds = False  # whether the last job or probe succeeded
         self.rate = ReportedRate()
@@ -103,7 +106,8 @@ class EngineSession:
 
     @property
     def ready(self) -> bool:
-        """Whether the engine embeds and responds."""
+        """Whether the engine embeds and responds, as far as is known; a probe finds out more."""
+        self._probe_wanted.set()
         return self._embeds and not self._liveness.unresponsive
 
     @property
@@ -229,19 +233,19 @@ class EngineSession:
                 await self._use(connection)
 
     async def _use(self, connection: EngineConnection) -> None:
-        watchdog = asyncio.create_task(self._check_liveness(connection))
+        self._liveness = Liveness(self.counters)
         try:
             await self._probe(connection)
         except EngineUnavailable:
             pass
         finally:
-            watchdog.cancel()
             self._disconnect()
             connection.close(EngineUnavailable("the engine died; try again", retry_after=2))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection, self._embeds, self._lost_at = None, False, time.monotonic()
+            self._probe_wanted.set()  # to notice that the connection is lost
             if not self._abandoned:
                 self._connected.clear()
 
@@ -253,6 +257,7 @@ class EngineSession:
         reported_ready = False
         output = MULTI if MULTI in description.outputs else DENSE
         while True:
+            self._probe_wanted.clear()
             try:
                 await self._submit(connection, Job(output, _PROBE_TEXT), _NO_TIMEOUT)
             except EncodingFailed as error:
@@ -264,17 +269,30 @@ class EngineSession:
                 reported_ready = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(connection.lost.wait(), self._probe_interval)
+            if self._embeds:  # otherwise the probes go on until it does
+                await self._probe_wanted.wait()
 
-    async def _check_liveness(self, connection: EngineConnection) -> None:
-        self._liveness = Liveness(self.counters)
-        while True:
-            await asyncio.sleep(self._probe_interval)
-            self._liveness.check(connection.busy)
-            if self._liveness.hung:
-                self._on_stall()
+    def _schedule_check(self) -> None:
+        if self._next_check is None:
+            loop = asyncio.get_running_loop()
+            self._next_check = loop.call_later(self._probe_interval, self._check_liveness)
+
+    def _check_liveness(self) -> None:
+        self._next_check = None
+        busy = self._connection is not None and self._connection.busy
+        self._liveness.check(busy)
+        if busy:
+            self._schedule_check()
+        if self._liveness.hung:
+            self._on_stall()
 
     async def _submit(self, connection: EngineConnection, job: Job, timeout: float) -> Result:
-        result = await connection.submit(job, timeout)
+        self._schedule_check()
+        try:
+            result = await connection.submit(job, timeout)
+        except EncodingFailed:
+            self._probe_wanted.set()  # the text may be the reason, or the engine
+            raise
         self.rate.update(result.rate)
         self._embeds = True
         self._liveness.note_result()

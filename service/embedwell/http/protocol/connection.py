@@ -21,7 +21,7 @@ from embedwell.errors import (
 from embedwell.http.headers import Headers, merge_headers
 from embedwell.http.http_limits import Admission, ConnectionLimit
 from embedwell.http.middleware import Middleware
-from embedwell.http.protocol.request_cycle import Header, RequestCycle, encode_head
+from embedwell.http.protocol.request_cycle import Header, RequestCycle, date_headers, encode_head
 from embedwell.http.protocol.request_parser import RequestParser, Stage
 from embedwell.http.protocol.transport import (
     HalfClosed,
@@ -48,7 +48,6 @@ class ServerState(Protocol):
     total_requests: int
     connections: set[Any]
     tasks: set["asyncio.Task[None]"]
-    default_headers: list[Header]
 
 
 class Connection(asyncio.Protocol):
@@ -182,7 +181,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def default_headers(self) -> list[Header]:
-        return self._server.default_headers
+        return date_headers(int(time.time()))
 
     def write(self, parts: list[bytes]) -> None:
         if not self.is_closing and not self.transport.is_closing():

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from email.utils import formatdate
 from functools import lru_cache
 from http.client import responses
 from typing import Protocol
@@ -208,6 +209,12 @@ def encode_head(status: int, headers: list[Header]) -> bytes:
     if not head.count(b"\r") == head.count(b"\n") == len(headers) + 2 or b"\0" in head:
         raise RuntimeError("a header of the response has a line break")
     return head
+
+
+@lru_cache(maxsize=1)
+def date_headers(second: int) -> list[Header]:
+    """Return the header with the time, in seconds since 1970."""
+    return [(b"date", formatdate(second, usegmt=True).encode())]
 
 
 @lru_cache

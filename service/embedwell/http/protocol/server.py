@@ -29,6 +29,26 @@ _SWITCH = 0.0005  # seconds
 _POLL_SECONDS = 0.005
 
 
+class _SleepingServer(uvicorn.Server):
+    """uvicorn's server without its ten checks a second whether it should exit."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._exit = asyncio.Event()
+        super().__init__(config)
+
+    @property
+    def should_exit(self) -> bool:
+        return self._exit.is_set()
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        if value:
+            self._exit.set()
+
+    async def main_loop(self) -> None:
+        await self._exit.wait()
+
+
 class Server:
     """uvicorn's server, which continues to listen for a while after the request to stop.
 
@@ -43,7 +63,7 @@ class Server:
         keeps_backlog: whether connections that wait to be accepted are left to a later server,
             because the listening sockets outlive this one.
         """
-        self._config, self._uvicorn = config, uvicorn.Server(config)
+        self._config, self._uvicorn = config, _SleepingServer(config)
         self._drain_delay, self._keeps_backlog = drain_delay, keeps_backlog
         self._unix_listeners = list[socket.socket]()
         self._tcp_listeners = list[socket.socket]()  # copies, to accept the last connections
@@ -162,14 +182,21 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
     return run
 
 
-def uvicorn_config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
+def uvicorn_config(
+    settings: Settings,
+    middleware: Middleware,
+    app: ASGIApp,
+    on_use: Callable[[], None] = lambda: None,
+) -> uvicorn.Config:
     """Configure uvicorn for the application.
 
     middleware: part of the application; connections have its limits.
+    on_use: called whenever a client connects, or sends or receives something.
     """
+    limit = ConnectionLimit(middleware.limits.connections, on_use=on_use)
     return uvicorn.Config(
         app,
-        http=partial(Connection, middleware, ConnectionLimit(middleware.limits.connections)),  # type: ignore[arg-type]
+        http=partial(Connection, middleware, limit),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         server_header=False,

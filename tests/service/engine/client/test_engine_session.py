@@ -105,6 +105,26 @@ def test_an_engine_that_was_slow_is_ready_with_its_next_result() -> None:
     asyncio.run(run())
 
 
+def test_an_idle_engine_is_probed_when_somebody_asks_whether_it_is_ready() -> None:
+    async def run() -> None:
+        probes, ready = list[int](), asyncio.Event()
+        engine = Engine(lambda tokens: not probes.append(tokens))  # type: ignore[func-returns-value]
+        current = EngineSession(
+            engine.connect, SharedCounters.private(), lambda _: ready.set(), probe_interval=0.01
+        )
+        running = asyncio.create_task(current.run())
+        async with asyncio.timeout(60):
+            await ready.wait()
+        await asyncio.sleep(0.1)
+        assert len(probes) == 1 and current._next_check is None
+        assert current.ready
+        await until(lambda: len(probes) == 2)
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
+
+
 def test_an_engine_that_computes_a_long_batch_is_not_hung() -> None:
     async def run() -> None:
         stalls, computing = list[None](), [True]
