@@ -66,7 +66,13 @@ class ClientOptions:
         headers = {b"user-agent": _user_agent()}
         if self.api_key is not None:
             headers[b"authorization"] = f"Bearer {self.api_key}".encode()
-        return {"base_url": self.url, "headers": headers, "timeout": self.timeout}
+        return {
+            "base_url": self.url,
+            "headers": headers,
+            "timeout": self.timeout,
+            # The certificates take longer to read than a request. No redirect leads to https.
+            "verify": self.url.lower().startswith("https://"),
+        }
 
 
 def _user_agent() -> bytes:

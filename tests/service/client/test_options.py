@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 import embedwell
+from embedwell_client import AsyncClient, Client
 from embedwell_client.options import MAX_DELAY, ClientOptions, is_retryable, retry_delay
 
 
@@ -26,6 +27,16 @@ def test_an_address_without_http_is_refused() -> None:
 
 def test_the_scheme_of_an_address_may_be_in_capitals() -> None:
     assert ClientOptions("HTTP://localhost").httpx_arguments["base_url"] == "HTTP://localhost"
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_only_https_needs_certificates(
+    client: type[Client | AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing")
+    client("http://localhost")
+    with pytest.raises(FileNotFoundError):
+        client("HTTPS://localhost")
 
 
 def no_jitter() -> float:
