@@ -9,7 +9,7 @@ import pytest
 from embedwell.routes.cohere import CohereRequest, CohereV1Request
 from embedwell.routes.common.body import Body
 from embedwell.routes.ollama import OllamaPromptRequest, OllamaRequest
-from embedwell.routes.openai_body import EmbeddingsRequest
+from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
 from tests.clients.conftest import PROMPTS
 from tests.clients.example_program import DOCS, run_program

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BeforeValidator
 
 from embedwell.http.error_responses import OPENAI
+from embedwell.routes.common.options import InputType
 from embedwell.routes.common.response_body import BinaryResponse, fastapi_response
 from embedwell.routes.common.router import (
     RequestDep,
@@ -17,8 +18,7 @@ from embedwell.routes.common.router import (
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
-from embedwell.routes.openai import OpenAIResponse, create_embeddings
-from embedwell.routes.openai_body import EmbeddingsRequest, InputType
+from embedwell.routes.openai import EmbeddingsRequest, OpenAIResponse, create_embeddings
 from embedwell_models.output_names import DENSE, MULTI
 
 

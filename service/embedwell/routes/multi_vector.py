@@ -35,7 +35,7 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.openai_inputs import TextsOrObjects
+from embedwell.routes.jina import TextsOrObjects
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.vectors import Floats

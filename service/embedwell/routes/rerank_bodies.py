@@ -22,11 +22,11 @@ from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
-    VLLMFields,
     cutting,
 )
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import Input, OpenAIUsage
+from embedwell.routes.common.vllm_fields import VLLMFields
 from embedwell.routes.weaviate import WeaviateRanking
 from embedwell_models.read.inputs import InputOptions
 

@@ -15,8 +15,9 @@ from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, 
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
-from embedwell.routes.common.options import PromptBody, VLLMFields
+from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.vllm_fields import VLLMFields
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.read.spans import ByteOffsets, byte_offsets
 from embedwell_models.tokenizer.tokens import Token

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -15,11 +15,10 @@ from embedwell.http.error_responses import VLLM
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import ClassificationService, ClassifyRequest
-from embedwell.routes.common.binary_fields import BinaryFields
-from embedwell.routes.common.body import FAIL_FAST, TextInputs, examples, input_list
+from embedwell.routes.common.body import TextInputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
+from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import TokenLimit
 from embedwell.routes.common.response_body import (
     Array,
     BinaryResponse,
@@ -29,11 +28,9 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.vllm_fields import VLLMEmbeddingFields
 from embedwell.routes.embed import EmbedService
-from embedwell.routes.openai_body import EmbeddingsRequest
-from embedwell.routes.openai_inputs import Message
 from embedwell.routes.tokens import TokenVectorService
-from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 PoolingTask = Literal["embed", "token_embed", "classify", "token_classify", "plugin"]
@@ -45,10 +42,8 @@ _TASKS: dict[str, tuple[PoolingTask, ...]] = {
 }
 """The tasks of a model, by its own task; the first is the default."""
 
-_OF_MESSAGES = ("add_generation_prompt", "continue_final_message")
 
-
-class PoolingRequest(BinaryFields):
+class PoolingRequest(VLLMEmbeddingFields):
     """Request body of /pooling.
 
     - `task`: `embed` for a vector for each text, `token_embed` for one for each token, or
@@ -71,29 +66,27 @@ class PoolingRequest(BinaryFields):
         {"input": ["Hello", "world"], "task": "token_embed", "encoding_format": "base64"},
     )
 
-    input_fields = ("input", "messages")
-
     input: TextInputs | None = None
-    messages: Annotated[list[Message], FAIL_FAST] | None = None
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
     model: str | None = None
     task: PoolingTask | None = None
     dimensions: PositiveInt | None = None
-    normalize: bool | None = None
-    use_activation: bool | None = None
-    truncate_prompt_tokens: TokenLimit = None
-    truncation_side: Side | None = None
     add_special_tokens: Literal[True] | None = None
 
-    def fields(self, *names: str) -> dict[str, object]:
-        """Return the values of fields that are set, for the body of another route."""
-        common = ("input", "messages", "truncate_prompt_tokens", "truncation_side")
-        return {
-            name: getattr(self, name)
-            for name in (*common, *names)
-            if getattr(self, name) is not None
-        }
+    def to_embed_request(self, model: str, reads_messages: bool) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest. For the parameters, see `content`."""
+        content = self.content(self.input, model, reads_messages)
+        return EmbedRequest(
+            inputs=content.input,
+            **self.overflow(),
+            prompt=content.instruction,
+            dimensions=self.dimensions,
+            normalize=self.value("normalize") is not False,
+        )
+
+    def to_classify_request(self) -> ClassifyRequest:
+        """Convert to a request of /classify; raises ValidationError."""
+        names = {"input", "messages", "truncate_prompt_tokens", "truncation_side", "use_activation"}
+        return ClassifyRequest.model_validate(self.model_dump(include=names, exclude_none=True))
 
     def encode(self, values: Floats) -> Matrix | str:
         """Encode a result for JSON as the fields say; raises BadRequest and NotFinite."""
@@ -184,12 +177,9 @@ class PoolingService:
         """Compute the result of each input: (D,), (T, D) or (labels,)."""
         if task == "classify":
             return await self._classify(context, body)
-        fields = EmbeddingsRequest.model_validate(
-            body.fields("dimensions", "normalize", "use_activation", *_OF_MESSAGES)
-        )
-        name, service = self.model.name, EmbedService(self.model)
-        request = fields.to_embed_request(None, name, self.model.reads_messages)
-        max_length = self.model.reader.limited_length(fields.max_length, "truncate_prompt_tokens")
+        service = EmbedService(self.model)
+        request = body.to_embed_request(self.model.name, self.model.reads_messages)
+        max_length = self.model.reader.limited_length(body.max_length, "truncate_prompt_tokens")
         if task == "embed":
             _, vectors = await service.dense.vectors(context, request, max_length=max_length)
             return list(vectors)
@@ -201,8 +191,8 @@ class PoolingService:
         return [truncate_and_normalize(each, None, request.normalize) for each in states]
 
     async def _classify(self, context: RequestContext, body: PoolingRequest) -> list[Floats]:
-        fields = ClassifyRequest.model_validate(body.fields("use_activation"))
-        return list(await ClassificationService(self.model).label_scores(context, fields))
+        request = body.to_classify_request()
+        return list(await ClassificationService(self.model).label_scores(context, request))
 
 
 def router(registry: ModelRegistry) -> APIRouter:

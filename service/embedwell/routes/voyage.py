@@ -1,4 +1,4 @@
-"""POST /v1/multimodalembeddings: Voyage's embeddings API for texts and images."""
+"""Voyage's fields of /v1/embeddings, and POST /v1/multimodalembeddings for texts and images."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -9,18 +9,34 @@ from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import VOYAGE
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.field_names import SameAs
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import OVERFLOW
+from embedwell.routes.common.options import OVERFLOW, ROLES, NumberType
 from embedwell.routes.common.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.response_body import EncodingFormat
+from embedwell.routes.common.response_types import OpenAIEmbedding, openai_embeddings
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.openai import OpenAIEmbedding, openai_embeddings
-from embedwell.routes.openai_body import ROLES, Dtype
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
+
+
+class VoyageFields(Body):
+    """Voyage's fields of /v1/embeddings.
+
+    - `truncation`: Voyage's name of `truncate`: false refuses a text that is too long.
+    - `output_dtype`: Voyage's name of the number type: `int8` and `uint8` are scaled by each
+      vector's largest component, and `binary` and `ubinary` have one bit for each dimension, 8 in a
+      byte. Default: `float`.
+    """
+
+    voyage_fields = frozenset({"truncation"})
+
+    truncation: Annotated[bool | None, SameAs("truncate")] = None
+    output_dtype: NumberType | None = None
+    output_dimension: Annotated[Annotated[PositiveInt, WHOLE] | None, SameAs("dimensions")] = None
 
 
 class VoyageImage(Body):
@@ -67,7 +83,7 @@ class VoyageInput(Body):
     content: Annotated[list[VoyagePart], Field(min_length=1), FAIL_FAST]
 
 
-class VoyageRequest(Body):
+class VoyageRequest(VoyageFields):
     """Request body of /v1/multimodalembeddings: inputs of texts and images.
 
     - `inputs`: the inputs, each of which gets one vector.
@@ -95,9 +111,6 @@ class VoyageRequest(Body):
     inputs: Annotated[list[VoyageInput], FAIL_FAST]
     model: str | None = None
     input_type: Literal["query", "document"] | None = None
-    truncation: bool | None = None
-    output_dtype: Dtype | None = None
-    output_dimension: PositiveInt | None = None
     encoding_format: EncodingFormat | None = None
     output_encoding: Literal["base64"] | None = None
 
@@ -156,7 +169,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
         return {
             "object": "list",
-            "data": openai_embeddings(vectors, request),
+            "data": openai_embeddings(request.encode(vectors)),
             "model": embedding.model.name,
             "usage": _usage(rows, context),
         }

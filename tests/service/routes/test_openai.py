@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.routes.openai_body import EmbeddingsRequest
+from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.vectors import normalize, quantize

@@ -13,7 +13,13 @@ from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
-from embedwell.routes.common.response_body import EncodingFormat, OutputType
+from embedwell.routes.common.response_body import (
+    EncodingFormat,
+    OutputType,
+    Vectors,
+    convert_vectors,
+    encode_rows,
+)
 from embedwell_models.errors import DimensionsError, TooManyDimensionsError
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputRow
@@ -81,6 +87,10 @@ class EmbedRequest(InputBody):
     def of_texts(cls, texts: Sequence[str]) -> Self:
         """Build a request for texts with the default options."""
         return cls(inputs=input_list(texts))
+
+    def encode(self, vectors: Floats) -> Vectors:
+        """Encode vectors (B, D) in the requested number type and format; raises NotFinite."""
+        return encode_rows(convert_vectors(vectors, self.output_dtype), self.encoding_format)
 
 
 @dataclass(frozen=True)

@@ -138,14 +138,28 @@ def refuse_beside_parameters(body: Body, names: Collection[str]) -> None:
 TruncateWord = Literal["NONE", "START", "END"]
 """Values of `truncate` in Cohere's and NIM's APIs."""
 
-OVERFLOW: dict[TruncateWord | bool | None, Literal["error", "start", "end"] | None] = {
+OVERFLOW: dict[TruncateWord | Side | bool | None, Literal["error", "start", "end"] | None] = {
     "NONE": "error",
     "START": "start",
     "END": "end",
+    "left": "start",
+    "right": "end",
     False: "error",
     True: "end",
     None: None,
 }
+"""Handling of a text that is too long, by the fields of other APIs."""
+
+NumberType = Literal["float", "int8", "uint8", "binary", "ubinary"]
+"""Number types in Voyage's and Jina's APIs."""
+
+InputType = Literal["query", "document", "passage"]
+ROLES: dict[InputType | None, Role] = {
+    "query": "query",
+    "document": "document",
+    "passage": "document",
+}
+"""Roles in Voyage's and NVIDIA's APIs."""
 
 PairOverflow = Literal["error", "start", "end", "max"]
 """Handling of a pair that is too long; `max` takes the best score of the document's windows."""
@@ -201,21 +215,6 @@ class PairBody(Body):
                 )
             side = self.truncation_side
         return InputOptions(truncate, side, windows=self.on_overflow == "max")
-
-
-class VLLMFields(Body):
-    """Fields that any request of vLLM's clients may have.
-
-    - `priority`: vLLM's order of requests; must be 0, because all requests have the same.
-    - `user`: id of an end user, sent by clients of OpenAI and vLLM; ignored.
-    - `request_id`: id that vLLM's clients give; ignored. Send the header `x-request-id` instead.
-    - `cache_salt`: vLLM's key of its cache; ignored.
-    """
-
-    priority: Literal[0] | None = None
-    user: str | None = None
-    request_id: str | None = None
-    cache_salt: str | None = None
 
 
 def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]:

@@ -1,6 +1,6 @@
 """Types of JSON responses that several APIs share; responses have no other fields."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NotRequired
 
 from pydantic import NonNegativeInt
@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.common_fields import forbid_extra
+from embedwell.routes.common.response_body import Vector
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.prompts import Prompt as ResolvedPrompt
 
@@ -86,6 +87,26 @@ class OpenAIUsage(TypedDict):
     prompt_tokens: NonNegativeInt
     total_tokens: NonNegativeInt
     completion_tokens: Literal[0]
+
+
+@forbid_extra
+class OpenAIEmbedding(TypedDict):
+    """Vector of an input.
+
+    - `object`: always `embedding`.
+    """
+
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embedding: Vector
+
+
+def openai_embeddings(encoded: Sequence[Vector]) -> list[OpenAIEmbedding]:
+    """Return the vectors of the inputs in OpenAI's format."""
+    return [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(encoded)
+    ]
 
 
 def token_usage(context: RequestContext) -> OpenAIUsage:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.openai_body import EmbeddingsRequest
+from embedwell.routes.openai import EmbeddingsRequest
 from embedwell.routes.rerank_bodies import RerankRequest
 
 
