@@ -194,7 +194,7 @@ class _Mixed(LinearFactory):
 
 def _trained(name: str) -> Model:
     folder = resolve(name)
-    return Model(folder, folder, ModelDescription.read(folder).sentence.pooling)
+    return Model(folder, folder, ModelDescription.read(folder).recipe.pooling)
 
 
 @contextmanager

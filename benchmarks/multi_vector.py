@@ -41,7 +41,7 @@ def token_ids(embedder: Embedder, texts: Sequence[str], role: TextRole) -> list[
     """Return the ids of queries or documents, as in Embedder.embed_tokens."""
     rules = embedder.multi_vector
     assert rules is not None
-    prompt = embedder.sentence.prompts[role]
+    prompt = embedder.recipe.prompts[role]
     rows = [row.ids for row in embedder.tokenizer.encode([prompt + text for text in texts])]
     limit = rules.max_length(role)
     cut = [embedder.tokenizer.truncate(row, max_length=limit).ids for row in rows]

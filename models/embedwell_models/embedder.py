@@ -42,7 +42,7 @@ class Embedder(TokenIdEmbedder):
         self._load_tokenizer = model.load_tokenizer
         self._reader = TextReader(  # its errors are those of loading
             self.tokenizer,
-            self.sentence,
+            self.recipe,
             vocabulary_rows=self.config.vocab_size,
             min_tokens=self.config.min_tokens,
         )
@@ -105,15 +105,15 @@ class Embedder(TokenIdEmbedder):
         options = _options(prompt, prompt_name, on_overflow)
         if late_chunking:
             vectors = self._embed_chunks(checked, options)
-            vectors = truncate_and_normalize(vectors, dimensions, self.sentence.normalize)
+            vectors = truncate_and_normalize(vectors, dimensions, self.recipe.normalize)
             return vectors[0] if single else vectors
         rows, shown = self._reader.rows(checked, options), show_progress_bar
         if not options.windows:
-            vectors = self._encode_all(rows, budget, dimensions, self.sentence.normalize, shown)
+            vectors = self._encode_all(rows, budget, dimensions, self.recipe.normalize, shown)
             return vectors[0] if single else vectors
         of_windows = self._encode_all(split_windows(rows), budget, None, False, shown)
         means = merge_by_average(rows, of_windows) if rows else of_windows
-        vectors = truncate_and_normalize(means, dimensions, self.sentence.normalize)
+        vectors = truncate_and_normalize(means, dimensions, self.recipe.normalize)
         return vectors[0] if single else vectors
 
     def embed_spans(  # noqa: PLR0913 - all but two are keyword-only
@@ -168,11 +168,11 @@ class Embedder(TokenIdEmbedder):
         if (tokens := self.multi_vector) is None:
             raise ValueError(f"the model has no vectors of tokens; use {self._right_call()}")
         options = InputOptions(
-            prompt=self.sentence.prompts.get(role, ""), max_length=tokens.max_length(role)
+            prompt=self.recipe.prompts.get(role, ""), max_length=tokens.max_length(role)
         )
         # An empty text has tokens after `expand`.
         limits = {"vocabulary_rows": self.config.vocab_size, "min_tokens": 0}
-        reader = TextReader(self.tokenizer, self.sentence, **limits)
+        reader = TextReader(self.tokenizer, self.recipe, **limits)
         cut = reader.rows(texts, options)
         rows = [tokens.expand(row.ids.tolist(), role) for row in cut]
         vectors: dict[int, Floats] = {}
@@ -212,7 +212,7 @@ class Embedder(TokenIdEmbedder):
             tokenizer = tokenizer.with_instruction(instruction)
         encoded = run_to_completion(tokenizer.encode(checked))
         rows = [InputRow(np.array(row.ids, dtype=np.int32), row.dropped) for row in encoded]
-        normalize = self.sentence.normalize
+        normalize = self.recipe.normalize
         logits = self._encode_all(rows, budget, None, normalize, show_progress_bar)
         return logits[0] if single else logits
 
@@ -262,7 +262,7 @@ class Embedder(TokenIdEmbedder):
         check_images(images)
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
-        return normalize(vectors) if self.sentence.normalize else vectors
+        return normalize(vectors) if self.recipe.normalize else vectors
 
     def embed_pages(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> list[Floats]:
         """Embed the tokens of images of pages, for `vectors.maxsim`: B arrays (n, dim).
@@ -306,7 +306,7 @@ class Embedder(TokenIdEmbedder):
         vectors = np.empty((len(contents), self.dim), dtype=np.float32)
         for index, content in enumerate(parts):
             vectors[index] = self._embed_content(content, options, index)
-        return normalize(vectors) if self.sentence.normalize else vectors
+        return normalize(vectors) if self.recipe.normalize else vectors
 
     def _parts(
         self, content: Sequence[str | bytes | Pixels], index: int, max_pixels: int
@@ -367,7 +367,7 @@ class Embedder(TokenIdEmbedder):
 
     def _embed_chunks(self, chunks: Sequence[str], options: InputOptions) -> Floats:
         """Return the vectors of consecutive chunks of a text, not normalised: (B, D)."""
-        if not self.sentence.has_late_chunking:
+        if not self.recipe.has_late_chunking:
             raise InputError(
                 "late_chunking needs a model with mean pooling alone; use embed_spans instead",
                 code="not_offered",

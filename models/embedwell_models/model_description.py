@@ -10,11 +10,11 @@ from typing import Literal
 
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.config.checkpoint_layout import (
+from embedwell_models.config.model_spec import (
     Adapters,
-    CheckpointLayout,
     ImageSpec,
     ImageTokenSpec,
+    ModelSpec,
 )
 from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
@@ -40,14 +40,14 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_files.multi_vector import BESIDE_DENSE, BGE_M3, MultiVectorOptions
+from embedwell_models.model_files.multi_vector import BGE_M3, NEXT_TO_DENSE, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
 from embedwell_models.model_files.rerank_formats import CHOICES
-from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
@@ -75,8 +75,8 @@ class ModelDescription:
 
     path: Path
     encoder: Path
-    spec: CheckpointLayout
-    sentence: VectorRecipe
+    spec: ModelSpec
+    recipe: VectorRecipe
     image_encoder: Path
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
@@ -113,7 +113,7 @@ class ModelDescription:
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
-        spec = _layout(path, entries[0], tasks).with_adapter(options.adapter)
+        spec = _read_spec(path, entries[0], tasks).with_adapter(options.adapter)
         classifier = _classifier(path, entries, spec, options)
         if classifier is None:
             spec = replace(spec, decoder=None)
@@ -124,18 +124,18 @@ class ModelDescription:
         multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
             refuse_unsupported(path, multi_vector, spec, options.pooling)
-            spec = spec.without(multi_vector.tensors_beside_encoder)
-            sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
+            spec = spec.without(multi_vector.tensors_in_encoder_file)
+            recipe = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         elif classifier:
             inner = entries[0].path
-            sentence = VectorRecipe.of_classifier(path, inner, spec.config, classifier)
+            recipe = VectorRecipe.of_classifier(path, inner, spec.config, classifier)
         else:
-            sentence = VectorRecipe.read(path, entries, spec, options.pooling)
+            recipe = VectorRecipe.read(path, entries, spec, options.pooling)
         description = cls(
             path=path,
             encoder=encoder,
             spec=spec,
-            sentence=replace(sentence, role=route) if tasks else sentence,
+            recipe=replace(recipe, role=route) if tasks else recipe,
             image_encoder=encoder,
             classifier=classifier,
             multi_vector=multi_vector,
@@ -199,7 +199,7 @@ class ModelDescription:
             return ()
         if self.multi_vector:
             return (MULTI,)
-        sparse = self.sentence.sparse
+        sparse = self.recipe.sparse
         if isinstance(sparse, Splade):
             return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
         return (DENSE, *[SPARSE] * bool(sparse), *[MULTI] * (self.token_options is not None))
@@ -211,12 +211,12 @@ class ModelDescription:
             return self.multi_vector
         if (self.path / TOKEN_VECTORS).is_file():
             return BGE_M3
-        return BESIDE_DENSE if self.spec.token_projection else None
+        return NEXT_TO_DENSE if self.spec.token_projection else None
 
     @property
     def dim(self) -> int:
         """Number of dimensions of a vector."""
-        return self.sentence.vector_width(self.spec.config)
+        return self.recipe.vector_width(self.spec.config)
 
     @property
     def token_dim(self) -> int:
@@ -229,7 +229,7 @@ class ModelDescription:
 
         choice: see `AllowedDimensions.from_setting`.
         """
-        full = self.sentence.vector_width(self.spec.config, truncated=False)
+        full = self.recipe.vector_width(self.spec.config, truncated=False)
         declared = declared_dimensions(self.encoder, full, self.dim)
         return AllowedDimensions.from_setting(choice, self.dim, declared)
 
@@ -238,21 +238,21 @@ class ModelDescription:
 
         Logs a warning for added tokens outside the table, and raises ModelError for words there.
         """
-        sentence = self.sentence
+        recipe = self.recipe
         tokenizer = Tokenizer(
             self.encoder,
-            sentence.max_length,
-            sentence.lowercase,
-            side=sentence.side,
-            file_only=sentence.file_only,
+            recipe.max_length,
+            recipe.lowercase,
+            side=recipe.side,
+            file_only=recipe.file_only,
             special_tokens=self._adds_special_tokens,
-            text_after=sentence.text_format.after if sentence.text_format else "",
+            text_after=recipe.text_format.after if recipe.text_format else "",
             compose=self.unicode_normalization == "nfc",
-            keep_unknown=sentence.keep_unknown,
+            keep_unknown=recipe.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
         )
-        if sentence.padded and tokenizer.special_id("pad") is None:
+        if recipe.padded and tokenizer.special_id("pad") is None:
             raise ModelError(f"{self.encoder}: the tokenizer has no pad_token to pad texts")
         last = self.spec.config.vocab_size - 1
         if tokenizer.word_count > last + 1:
@@ -302,23 +302,21 @@ class ModelDescription:
         if self.multi_vector or self.classifier:
             kind = "multi-vector model" if self.multi_vector else "reranker or classifier"
             raise ModelError(f"{self.path}: a {kind} takes no other prompts than its own")
-        default = prompts.get("default", self.sentence.default_prompt)
-        merged = {**self.sentence.prompts, **prompts}
-        return replace(
-            self, sentence=replace(self.sentence, prompts=merged, default_prompt=default)
-        )
+        default = prompts.get("default", self.recipe.default_prompt)
+        merged = {**self.recipe.prompts, **prompts}
+        return replace(self, recipe=replace(self.recipe, prompts=merged, default_prompt=default))
 
     def checkpoints(self) -> list[Path]:
         """List the folders with weights: first the encoder's, then the later modules'."""
         paths = [
             self.path / module.path
-            for module in self.sentence.modules
+            for module in self.recipe.modules
             if not isinstance(module, WithoutWeights)
         ]
-        if self.sentence.layer_weights is not None:
-            paths.insert(0, self.path / self.sentence.layer_weights.path)
-        if self.sentence.word_weights is not None:
-            paths.insert(0, self.path / self.sentence.word_weights)
+        if self.recipe.layer_weights is not None:
+            paths.insert(0, self.path / self.recipe.layer_weights.path)
+        if self.recipe.word_weights is not None:
+            paths.insert(0, self.path / self.recipe.word_weights)
         if self.images:
             paths.append(self.image_encoder)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
@@ -349,7 +347,7 @@ class ModelDescription:
         return sum(n for kind, n in self.stored_numbers.items() if kind not in _INDICES)
 
 
-def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:
+def _read_spec(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> ModelSpec:
     table, folder = _TABLES.get(encoder.kind), path / encoder.path
     spec = families.read_table(table, folder) if table else families.read(folder)
     replaced = spec.adapters or tasks or families.named(spec.config.family).replaces_module
@@ -370,7 +368,7 @@ def _with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDe
         images = path / IMAGE_ENCODER
         spec = replace(spec, images=families.read_images(images), image_tokens=None)
     embeds = not description.classifier and not description.multi_vector
-    text_format = description.sentence.text_format if embeds else None
+    text_format = description.recipe.text_format if embeds else None
     description = replace(
         description,
         spec=spec,
@@ -401,7 +399,7 @@ def _check_other_image_encoder(description: ModelDescription) -> None:
 def _classifier(
     path: Path,
     entries: Sequence[ModuleEntry],
-    spec: CheckpointLayout,
+    spec: ModelSpec,
     options: ModelOptions,
 ) -> ClassifierOptions | None:
     # With a pooling, from the files or the operator, the encoder of a classifier is an embedder.

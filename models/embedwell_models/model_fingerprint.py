@@ -21,7 +21,7 @@ from embedwell_models.tokenizer.loading import loader
 def fingerprint(model: ModelDescription) -> str:
     """Hash everything that decides the vectors except the precision: files and settings."""
     parts = [f"{file.relative_to(model.path)} {sha256(file)}" for file in files(model)]
-    parts.append(repr(model.sentence.pooling))  # a setting may override the pooling of the files
+    parts.append(repr(model.recipe.pooling))  # a setting may override the pooling of the files
     if model.pair_format:
         parts.append(repr(model.pair_format))
     if model.spec.adapters:
@@ -36,7 +36,7 @@ def files(model: ModelDescription) -> list[Path]:
     options = [*_module_options(model), *_image_options(model)]
     options += [model.path / name for name in ("modules.json", CARD, METADATA)]
     options += [model.encoder / name for name in (WORD_VECTORS, KALM_RERANKER)]
-    if model.pair_format or model.sentence.text_format:
+    if model.pair_format or model.recipe.text_format:
         options += chat_template.template_files(model.encoder)
         options.append(model.encoder / chat_template.PROCESSOR_FILE)
     present = filter(Path.is_file, options)
@@ -60,7 +60,7 @@ def _module_options(model: ModelDescription) -> list[Path]:
     options += {model.path / Path(entry.path).parent / modules.ROUTER_FILE for entry in entries}
     if stated := options_file(model.path, entries[0].path):
         options.append(stated)
-    return [*options, *sparse_files(model.path, entries, model.sentence.sparse)]
+    return [*options, *sparse_files(model.path, entries, model.recipe.sparse)]
 
 
 def _image_options(model: ModelDescription) -> list[Path]:

@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+TokenIds = Sequence[int] | npt.NDArray[np.integer]
+"""Token ids of a text."""
 _MIN_LENGTH = np.float32(1e-12)  # minimum divisor of a vector
 _MIN_WEIGHT = 1e-12  # of a block of a list whose documents are all opposite to the query
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"

@@ -130,7 +130,7 @@ class LocalImages(_ImageModel[Pixels]):
     def _vectors(self, pixels: Sequence[Pixels]) -> Floats:
         embedder = self.model.embedder
         vectors = embedder.encode_images(pixels)
-        return normalize(vectors) if embedder.sentence.normalize else vectors
+        return normalize(vectors) if embedder.recipe.normalize else vectors
 
 
 @dataclass(frozen=True)

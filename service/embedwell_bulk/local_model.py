@@ -43,14 +43,14 @@ class _TextModel(LocalEncoder):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        sentence = self.embedder.sentence
+        recipe = self.embedder.recipe
         return {
             "model": self.name,
             "fingerprint": self.embedder.fingerprint,
             "precision": self.embedder.dtype,
             "dimension": self.dim,
-            "normalized": sentence.normalize,
-            "prompt": sentence.default_prompt if self.prompt is None else self.prompt,
+            "normalized": recipe.normalize,
+            "prompt": recipe.default_prompt if self.prompt is None else self.prompt,
         }
 
     @abstractmethod
@@ -116,7 +116,7 @@ class LocalTokenModel(_TextModel):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        prompt = self.embedder.sentence.prompts.get("document", "")
+        prompt = self.embedder.recipe.prompts.get("document", "")
         return {**super().description, "prompt": prompt, "output": MULTI}
 
     def embed(

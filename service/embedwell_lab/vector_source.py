@@ -145,7 +145,7 @@ class LocalModel:
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
         prompt = self.prompt
         if prompt is None:
-            prompt = Prompts(self._embedder.sentence).resolve(None, None, role).text
+            prompt = Prompts(self._embedder.recipe).resolve(None, None, role).text
         model = BulkModel(self._embedder, self.model, prompt)
         try:
             check_dense(self._embedder)

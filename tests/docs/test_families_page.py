@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from docs.build.families_page import DOCS, INDEX, PAGES, index, page, refused, served, with_head
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import by_model_type
 from embedwell_models.families.classification_heads import decoder
@@ -35,7 +35,7 @@ def test_the_index_has_the_module_of_each_family() -> None:
 
 
 def test_families_share_a_row_with_the_model_types_of_all() -> None:
-    def read(options: JsonConfig) -> CheckpointLayout:
+    def read(options: JsonConfig) -> ModelSpec:
         raise AssertionError(options)
 
     row = DocsRow("One, Two", positions="none", layers="post-norm")

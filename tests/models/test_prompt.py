@@ -82,7 +82,7 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
     rust.save(str(path))
     features = reference(folder).preprocess(["work"], prompt=prompt)
     read = ModelDescription.read(folder)
-    prompt_token_count = read.sentence.prompt_token_count(prompt, read.tokenizer())
+    prompt_token_count = read.recipe.prompt_token_count(prompt, read.tokenizer())
     assert prompt_token_count == features.get("prompt_length", 0)
 
 
@@ -107,7 +107,7 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
     ours = load(folder)
     room = ours.max_length - len(ours.tokenizer.special_tokens)
-    prompt_token_count = ours.sentence.prompt_token_count(PROMPT, ours.tokenizer)
+    prompt_token_count = ours.recipe.prompt_token_count(PROMPT, ours.tokenizer)
     for over in (0, 1, prompt_token_count - 1, prompt_token_count, 5 * room, 5000 * room):  # tokens
         text = " ".join(["work"] * (room - prompt_token_count + 1 + over))
         ids = ours.tokenize([text], prompt=PROMPT)[0]

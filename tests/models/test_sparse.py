@@ -115,7 +115,7 @@ def test_a_head_may_be_the_output_alone(pooling: str, isa: str, tmp_path: Path) 
 def test_a_masked_language_model_is_a_sparse_encoder_if_the_pooling_says_so(tmp_path: Path) -> None:
     plain = write_masked_lm(tmp_path / "plain")
     embedder = load(plain, pooling="splade")
-    assert embedder.sentence.pooling_source == "setting"
+    assert embedder.recipe.pooling_source == "setting"
     saved = write_splade(tmp_path / "saved")
     assert np.array_equal(sparse(embedder), sparse(load(saved)))
 

@@ -138,7 +138,7 @@ def test_a_model2vec_folder_without_modules_is_read(
     whole = load(tmp_path).embed(TEXTS)
     (tmp_path / "modules.json").unlink()
     assert load(tmp_path).embed(TEXTS).tobytes() == whole.tobytes()
-    assert load(tmp_path).sentence.normalize
+    assert load(tmp_path).recipe.normalize
 
 
 def test_model2vec_that_does_not_say_normalize_is_left_as_it_is(
@@ -147,7 +147,7 @@ def test_model2vec_that_does_not_say_normalize_is_left_as_it_is(
     model2vec(tmp_path, tokenizer, {}, embeddings=table())
     (tmp_path / "modules.json").unlink()
     found = load(tmp_path)
-    assert not found.sentence.normalize
+    assert not found.recipe.normalize
     np.testing.assert_allclose(found.embed(["the"])[0], table()[tiny.VOCABULARY["the"]], atol=1e-6)
 
 

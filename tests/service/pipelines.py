@@ -10,7 +10,7 @@ from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import CachedEngine, VectorCache
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.images import ImageReader
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
@@ -44,7 +44,7 @@ class CountingTokenizer(Tokenizer):
 
 def reader_with(  # noqa: PLR0913 - all but two by name
     tokenizer: Tokenizer,
-    sentence: VectorRecipe | None = None,
+    recipe: VectorRecipe | None = None,
     *,
     vocabulary_rows: int = 30522,
     max_texts: int = 10,
@@ -57,7 +57,7 @@ def reader_with(  # noqa: PLR0913 - all but two by name
     queue = WorkQueue(timeout=60, max_wait=60)
     return RequestReader(
         tokenizer,
-        sentence or VectorRecipe(max_length=256),
+        recipe or VectorRecipe(max_length=256),
         queue,
         vocabulary_rows=vocabulary_rows,
         min_tokens=1,

@@ -66,9 +66,9 @@ def test_a_setting_adds_prompts_and_replaces_those_of_the_files(tiny_bert: Folde
 
 def test_published_prompts_are_found_by_the_name_of_the_model(tiny_bert: Folder) -> None:
     description = ModelDescription.read(tiny_bert())
-    chosen = with_prompts(description, "published", "intfloat/e5-small-v2").sentence
+    chosen = with_prompts(description, "published", "intfloat/e5-small-v2").recipe
     assert chosen.prompts == {"query": "query: ", "document": "passage: "}
-    assert chosen.default_prompt == description.sentence.default_prompt == ""
+    assert chosen.default_prompt == description.recipe.default_prompt == ""
     assert with_prompts(description, "", "intfloat/e5-small-v2") is description
     with pytest.raises(ModelError, match=r"EMBEDWELL_PROMPTS: no published prompts of me/mine"):
         with_prompts(description, "published", "me/mine")

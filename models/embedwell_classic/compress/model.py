@@ -100,9 +100,7 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
     table = WordTable.of(folder)
     if table is None:
         raise ModelError(f"{source} is not a table of vectors; only such a model can be compressed")
-    if compression.dimensions and not all(
-        isinstance(m, Normalize) for m in folder.sentence.modules
-    ):
+    if compression.dimensions and not all(isinstance(m, Normalize) for m in folder.recipe.modules):
         raise ModelError(f"{source} has modules after the mean that need all dimensions")
     try:
         with new_folder(target) as scratch:
@@ -172,9 +170,9 @@ def _cut_tokens(description: ModelDescription, encoder: Path, used: Sequence[int
 
 
 def _cut_weights(description: ModelDescription, scratch: Path, kept_ids: Ids) -> None:
-    if description.sentence.word_weights is None:
+    if description.recipe.word_weights is None:
         return
-    module = description.sentence.word_weights
+    module = description.recipe.word_weights
     weights = safetensors_files.read_tensor(description.path / module, word_vectors.TABLE)
     path = scratch / module / "model.safetensors"
     safetensors_files.write_arrays(path, {word_vectors.TABLE: weights[kept_ids]})

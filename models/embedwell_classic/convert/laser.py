@@ -130,9 +130,9 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
         and not name.endswith("_float_tensor")
     }
     pieces = _write_tokenizer(
-        _beside(source, ".spm"), folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>"
+        _sibling(source, ".spm"), folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>"
     )
-    dictionary = _read_dictionary(_beside(source, ".cvocab"), len(tensors["embed_tokens.weight"]))
+    dictionary = _read_dictionary(_sibling(source, ".cvocab"), len(tensors["embed_tokens.weight"]))
     table = _table_rows(tensors["embed_tokens.weight"], dictionary, pieces)
     positions = _positions(tensors, options, table.shape[1])
     tensors |= {"embed_tokens.weight": table, "embed_positions.weight": positions}
@@ -156,7 +156,7 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
     write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": mode})
 
 
-def _beside(source: Path, suffix: str) -> Path:
+def _sibling(source: Path, suffix: str) -> Path:
     names = (source.stem, "laser2")
     paths = [source.with_name(name + suffix) for name in names]
     for path in paths:
@@ -209,7 +209,7 @@ def _write_tokenizer(source: Path, target: Path, template: str) -> list[str]:
     Raises ModelError for a file that cannot be read, for a model other than unigram, and if
     tokenizer.json would split texts differently.
     """
-    path = _beside(source, ".spm")
+    path = _sibling(source, ".spm")
     model = SentencePieceModel.read(path)
     proto = model.proto
     options = [getattr(proto.normalizer_spec, name) for name in _NORMALIZER_OPTIONS]

@@ -92,7 +92,7 @@ class Doc2VecEncoder(SequentialEncoder):
     @classmethod
     def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Load the tables of a folder; raises ModelError, also if the operator sets a pooling."""
-        if description.sentence.pooling_source == "setting":
+        if description.recipe.pooling_source == "setting":
             raise ModelError(
                 f"{description.path}: Doc2Vec infers the vector of a text and has no pooling; "
                 "leave it 'auto'"

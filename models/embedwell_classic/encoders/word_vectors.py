@@ -160,9 +160,9 @@ def _sums(rows: Floats, counts: Integers) -> Floats:
 
 def _read_word_weights(description: ModelDescription, rows: int) -> Floats | None:
     """Read the weights of the rows of a table; None if they are equal. Raises ModelError."""
-    if description.sentence.word_weights is None:
+    if description.recipe.word_weights is None:
         return None
-    path = description.path / description.sentence.word_weights
+    path = description.path / description.recipe.word_weights
     tensors = {
         name: safetensors_files.to_finite_float32(path, name, part)
         for name, part in weights.iterate_tensors(path)

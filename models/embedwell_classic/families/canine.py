@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from embedwell_classic.tokenizers.code_points import CODE_POINTS
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.family import DocsRow, Family
@@ -33,7 +33,7 @@ _TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a CANINE; its states have the numbers of transformers' hidden_states.
 
     These are also states after the downsampling and the upsampling, which count as layers here.
@@ -60,7 +60,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         f"char_embeddings.HashBucketCodepointEmbedder_{index}.weight": table
         for index, table in enumerate(tables)
     }
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_TENSORS | names,
         unused=bert.UNUSED,

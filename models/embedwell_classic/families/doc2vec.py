@@ -1,14 +1,14 @@
 """Doc2Vec (Le and Mikolov 2014, arXiv 1405.4053), as `convert.gensim_models` writes it."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import DocsRow, Family
 
 MODEL_TYPE = "doc2vec"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Doc2Vec; the id after the ids of its words means an unknown word."""
     words, width = options["vocab_size"], options["hidden_size"]
     config = EncoderConfig(
@@ -25,7 +25,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         "keep": (words,),
         "noise": (words,),
     }
-    return CheckpointLayout(config=config, tensors={name: name for name in shapes}, shapes=shapes)
+    return ModelSpec(config=config, tensors={name: name for name in shapes}, shapes=shapes)
 
 
 FAMILIES = (

@@ -1,9 +1,9 @@
 """ELMo (Peters et al. 2018, arXiv 1802.05365), as `convert.elmo` writes it."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import LayerSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine_shapes
 from embedwell_models.families.family import DocsRow, Family
 
@@ -13,7 +13,7 @@ CHARACTERS, BYTES = 261, 256
 _LSTM = ("input.weight", "input.bias", "recurrent.weight", "projection.weight")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an ELMo; its last layer is the weighted sum of the other layers."""
     width, layers = options["hidden_size"], options["num_hidden_layers"]
     config = EncoderConfig(
@@ -37,7 +37,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         for part in _LSTM
     }
     tensors |= {name: name for name in shapes if not name.startswith("layers.")}
-    return CheckpointLayout(config=config, tensors=tensors, shapes=shapes)
+    return ModelSpec(config=config, tensors=tensors, shapes=shapes)
 
 
 def _character_shapes(options: JsonConfig) -> dict[str, tuple[int, ...]]:

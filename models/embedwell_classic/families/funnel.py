@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families.classification_heads import (
     ClassificationLayers,
@@ -49,7 +49,7 @@ _UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Funnel; its states have the numbers of transformers' hidden_states."""
     for key, value in _REQUIRED.items():
         options.require(key, value)
@@ -62,7 +62,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         for name in present.values()
         for part, shape in _shapes(config).items()
     }
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_tensors(present),
         unused=_UNUSED,

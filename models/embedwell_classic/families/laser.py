@@ -4,10 +4,10 @@ LASER 2 is a bidirectional LSTM (Artetxe and Schwenk 2018, arXiv 1812.10464). LA
 transformer for each language, whose vectors are in the space of LASER 2.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS, LayerSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
@@ -38,7 +38,7 @@ _TRANSFORMER_TENSORS = {
 }
 
 
-def lstm(options: JsonConfig) -> CheckpointLayout:
+def lstm(options: JsonConfig) -> ModelSpec:
     """Build the spec of a LASER 2."""
     cells, layers = options["hidden_size"], options["num_hidden_layers"]
     config = EncoderConfig(
@@ -60,10 +60,10 @@ def lstm(options: JsonConfig) -> CheckpointLayout:
             "recurrent.weight": (4 * cells, cells),
         }.items()
     }
-    return CheckpointLayout(config=config, tensors=_LSTM_TENSORS, shapes=shapes)
+    return ModelSpec(config=config, tensors=_LSTM_TENSORS, shapes=shapes)
 
 
-def transformer(options: JsonConfig) -> CheckpointLayout:
+def transformer(options: JsonConfig) -> ModelSpec:
     """Build the spec of a LASER 3."""
     width = options["hidden_size"]
     config = plain_config(
@@ -83,7 +83,7 @@ def transformer(options: JsonConfig) -> CheckpointLayout:
         **(_FINAL if options.get("final_norm", False) else {}),
         **(_EMBEDDING if options.get("embedding_norm", False) else {}),
     }
-    return CheckpointLayout(config=config, tensors={**_TRANSFORMER_TENSORS, **norms})
+    return ModelSpec(config=config, tensors={**_TRANSFORMER_TENSORS, **norms})
 
 
 _ROW = DocsRow(

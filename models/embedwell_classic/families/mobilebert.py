@@ -1,8 +1,8 @@
 """MobileBERT (Sun et al. 2020, arXiv 2004.02984): narrow layers between wide states."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
@@ -38,7 +38,7 @@ _PARTS = {  # names in a layer -> our names
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a MobileBERT."""
     for key, value in _REQUIRED.items():
         options.require(key, value)
@@ -57,7 +57,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     tensors = dict(_EMBEDDINGS)
     for theirs, ours in parts.items():
         tensors |= affine(f"{_LAYER}.{theirs}", f"layers.{{}}.{ours}")
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=tensors,
         unused=bert.UNUSED,

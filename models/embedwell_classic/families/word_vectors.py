@@ -7,9 +7,9 @@ import numpy as np
 from embedwell_classic.tokenizers.vocabulary import WordOptions
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import option_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.tables import stored
@@ -21,7 +21,7 @@ TABLE = TENSORS.table
 _TOKENIZER = "WhitespaceTokenizer"
 
 
-def read_folder(folder: Path) -> CheckpointLayout:
+def read_folder(folder: Path) -> ModelSpec:
     """Build the spec of a table from the options and the checkpoint's header.
 
     Raises ModelError if there is no table, and for another tokenizer class.
@@ -49,7 +49,7 @@ def read_folder(folder: Path) -> CheckpointLayout:
         norm_eps=0.0,
         subwords=WordOptions.read(folder).subwords is not None,
     )
-    return CheckpointLayout(config=config, tensors=tensors)
+    return ModelSpec(config=config, tensors=tensors)
 
 
 FAMILIES = (

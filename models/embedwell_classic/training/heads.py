@@ -31,7 +31,7 @@ _TEMPERATURE = 0.02  # divisor of mean cosines, as in the paper
 _BUDGET = 2048  # tokens of a forward pass
 _LOGS = 20  # log messages of a run
 
-Row = tuple[str, ...]
+Texts = tuple[str, ...]
 """An anchor, a positive and optionally a negative."""
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class _StateReader:
 
     def __call__(self, texts: Sequence[str], role: str) -> TokenStates:
         embedder = self._embedder
-        prompt = embedder.sentence.prompts.get(role)
+        prompt = embedder.recipe.prompts.get(role)
         truncate, limit = embedder.tokenizer.truncate, min(self._max_length, embedder.max_length)
         ids = [
             truncate(row, max_length=limit).ids for row in embedder.tokenize(texts, prompt=prompt)
@@ -171,7 +171,7 @@ class _StateReader:
 
 
 def _train(
-    heads: TokenHeads, states: _StateReader, rows: list[Row], training: HeadTraining
+    heads: TokenHeads, states: _StateReader, rows: list[Texts], training: HeadTraining
 ) -> None:
     steps = [*_batches(rows, training)]
     optimizer = torch.optim.Adam(heads.parameters(), training.learning_rate)
@@ -191,7 +191,7 @@ def _train(
             total, logged = 0.0, number
 
 
-def _batches(rows: list[Row], training: HeadTraining) -> Iterator[list[Row]]:
+def _batches(rows: list[Texts], training: HeadTraining) -> Iterator[list[Texts]]:
     shuffled, size = random.Random(training.seed), training.batch_size  # noqa: S311 - no secret
     for _ in range(training.epochs):
         order = shuffled.sample(rows, len(rows))
@@ -199,7 +199,7 @@ def _batches(rows: list[Row], training: HeadTraining) -> Iterator[list[Row]]:
         yield from (batch for batch in batches if len(batch) > 1)
 
 
-def _distinct(pairs: Pairs) -> list[Row]:
+def _distinct(pairs: Pairs) -> list[Texts]:
     """Return the rows without rows that repeat an anchor or a positive."""
     seen: set[str] = set()
     rows = []

@@ -6,7 +6,7 @@ from pathlib import Path
 from embedwell_classic.tokenizers.vocabulary import WordOptions
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Array, Chosen, Table
@@ -43,7 +43,7 @@ class WordTable:
         return self.table[words]
 
 
-def mapped_parts(folder: Path, spec: CheckpointLayout) -> dict[str, Array]:
+def mapped_parts(folder: Path, spec: ModelSpec) -> dict[str, Array]:
     """Map the parts of a table, by our names; raises ModelError for an unknown tensor."""
     arrays = safetensors_files.map_folder(folder)
     return {ours: array for name, array in arrays.items() for ours in spec.rename(name)}

@@ -15,8 +15,8 @@ from embedwell_models.checkpoint.peft_options import MAGNITUDES, PARTS, PeftOpti
 from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import to_finite_float32
 from embedwell_models.checkpoint.stored_tensor import StoredTensor
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.stored import TABLE
 from embedwell_models.tables.table import QuantizedMatrix, Stored, decoded
@@ -166,7 +166,7 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
     return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
-def check_trained(folder: Path, spec: CheckpointLayout, expected: set[str]) -> None:
+def check_trained(folder: Path, spec: ModelSpec, expected: set[str]) -> None:
     """Check that a model has the tensors that its own PEFT adapter changes; raises ModelError.
 
     expected: our names of the model's tensors.
@@ -181,7 +181,7 @@ def check_trained(folder: Path, spec: CheckpointLayout, expected: set[str]) -> N
 
 
 def read_additions(
-    folder: Path, spec: CheckpointLayout, tensors: Iterable[tuple[str, StoredTensor]]
+    folder: Path, spec: ModelSpec, tensors: Iterable[tuple[str, StoredTensor]]
 ) -> dict[tuple[str, ...], LowRank]:
     """Read what the adapter of the chosen task adds to matrices, by our names of the matrices.
 
@@ -205,7 +205,7 @@ def read_additions(
     return {names: addition for names, addition in renamed if names}  # [] is not needed
 
 
-def changed(folder: Path, spec: CheckpointLayout, name: str, matrix: Floats) -> Floats:
+def changed(folder: Path, spec: ModelSpec, name: str, matrix: Floats) -> Floats:
     """Return a matrix next to the encoder as the adapter of the chosen task changes it.
 
     name: in the checkpoint. Raises ModelError for another shape, and as `read_additions` does.
@@ -237,7 +237,7 @@ def _own_file_additions(folder: Path, adapters: Adapters) -> Mapping[str, LowRan
 
 def _parametrized_additions(
     folder: Path,
-    spec: CheckpointLayout,
+    spec: ModelSpec,
     adapters: Adapters,
     tensors: Iterable[tuple[str, StoredTensor]],
 ) -> Mapping[str, LowRank]:

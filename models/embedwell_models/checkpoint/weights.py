@@ -16,9 +16,9 @@ from embedwell_models.checkpoint.safetensors_files import (
     to_finite_float32,
 )
 from embedwell_models.checkpoint.stored_tensor import StoredTensor
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
@@ -75,7 +75,7 @@ class StoredWeights(Weights):
             safetensors_files.release_pages(self._arrays.values())
 
 
-def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
+def load(folder: Path, spec: ModelSpec) -> StoredWeights:
     """Read every tensor of a spec under our names, with the chosen adapter added.
 
     Fused tensors are split, and stored parts of a table are decoded. The file is memory-mapped
@@ -121,12 +121,12 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     return StoredWeights(plain, as_in_file=not spec.placeholders)
 
 
-def shapes_of(spec: CheckpointLayout) -> dict[str, tuple[int, ...]]:
+def shapes_of(spec: ModelSpec) -> dict[str, tuple[int, ...]]:
     """Return the shapes of our tensors of a spec, as far as its config states them."""
     return {name: spec.shapes.get(name) or _shape(name, 0, spec.config) for name in spec.expected()}
 
 
-def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
+def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: ModelSpec) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
     The kernels do not check bounds, so this check protects them.
@@ -204,7 +204,7 @@ def _readable_by_rows(array: Stored, freed: StoredTensor, kept: StoredTensor) ->
     return kept.array if array is freed.array else array
 
 
-def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:
+def _parts(spec: ModelSpec, names: list[str], tensor: Stored) -> dict[str, Stored]:
     # Split a tensor of the file into our tensors, with matrices as (out, in).
     kind = _kind(names[0])
     if isinstance(tensor, QuantizedMatrix):
@@ -228,7 +228,7 @@ def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str
     return dict(zip(names, _split(spec, names, tensor), strict=True))
 
 
-def _split(spec: CheckpointLayout, names: list[str], tensor: Array) -> list[Array]:
+def _split(spec: ModelSpec, names: list[str], tensor: Array) -> list[Array]:
     count = len(names)
     if count == 1:
         return [np.ascontiguousarray(tensor)]
@@ -240,7 +240,7 @@ def _split(spec: CheckpointLayout, names: list[str], tensor: Array) -> list[Arra
     return [heads[:, index].reshape(-1, *tensor.shape[1:]) for index in range(count)]
 
 
-def _splits_by_rows(spec: CheckpointLayout, names: list[str]) -> bool:
+def _splits_by_rows(spec: ModelSpec, names: list[str]) -> bool:
     # Whether our tensors are consecutive rows of the file's, without any change.
     kind = _kind(names[0])
     changed = kind in spec.transposed or spec.by_head or kind.endswith("norm.weight")
@@ -248,7 +248,7 @@ def _splits_by_rows(spec: CheckpointLayout, names: list[str]) -> bool:
 
 
 def _split_rows(
-    spec: CheckpointLayout, names: list[str], matrix: QuantizedMatrix
+    spec: ModelSpec, names: list[str], matrix: QuantizedMatrix
 ) -> list[QuantizedMatrix]:
     borders = _borders(spec.config, names) if len(names) > 1 else []
     if isinstance(borders, int):
@@ -273,7 +273,7 @@ def _without_mapping(name: str, array: Stored) -> Stored:
     return array.copy()
 
 
-def _fold(weights: Mapping[str, Stored], spec: CheckpointLayout) -> Mapping[str, Stored]:
+def _fold(weights: Mapping[str, Stored], spec: ModelSpec) -> Mapping[str, Stored]:
     # Decodes a table of integers, or of several parts, to one float32 row for each token.
     parts: dict[str, Array] = {}
     for name, part in weights.items():

@@ -12,12 +12,11 @@ from typing import TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.config.checkpoint_layout import LARGEST
-from embedwell_models.vectors import Floats
+from embedwell_models.config.model_spec import LARGEST
+from embedwell_models.vectors import Floats, TokenIds
 
-Row = Sequence[int] | npt.NDArray[np.integer]
-Rows = Sequence[Row]
 N = TypeVar("N", bound=np.generic)
+IdRows = Sequence[TokenIds]
 Integers = npt.NDArray[np.int64]
 
 
@@ -69,14 +68,14 @@ class FlatRows(Sequence[npt.NDArray[np.int32]]):
         return FlatRows(ids, self.lengths[start:stop])
 
 
-def truncate_after(row: Row, end: int) -> Row:
+def truncate_after(row: TokenIds, end: int) -> TokenIds:
     """Cut a row after its first id `end`, if there is one; LARGEST means the row's largest id."""
     ids = np.asarray(row)
     matches = ids == (ids.max(initial=0) if end == LARGEST else end)
     return row[: int(matches.argmax()) + 1] if matches.any() else row
 
 
-def without_trailing(row: Row, id: int) -> Row:
+def without_trailing(row: TokenIds, id: int) -> TokenIds:
     """Leave out the ids at the end of a row that are this one, but not the first id."""
     others = np.flatnonzero(np.asarray(row) != id)
     return row[: int(others[-1]) + 1 if len(others) else 1]
@@ -98,7 +97,7 @@ class Batch:
     token_vectors: Floats | None = None
 
     @classmethod
-    def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
+    def of(cls, rows: IdRows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
         """Concatenate sequences. prompt_token_counts: one for each sequence; by default zeros.
 
         Raises TypeError for ids that are not whole numbers.
@@ -162,7 +161,7 @@ class Batch:
             raise ValueError(f"token ids must be 0 to {vocab_size - 1}")
 
 
-def _concatenate(rows: Sequence[Row]) -> Integers:
+def _concatenate(rows: IdRows) -> Integers:
     try:
         return np.concatenate(rows, dtype=np.int64, casting="same_kind")
     except TypeError:  # also for an empty list, which numpy takes for floating-point numbers

@@ -11,7 +11,7 @@ import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.checkpoint_layout import LatentSpec
+from embedwell_models.config.model_spec import LatentSpec
 from embedwell_models.encoder.layers import WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats

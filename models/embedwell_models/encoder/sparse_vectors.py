@@ -7,12 +7,11 @@ import numpy.typing as npt
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.json_config import read_object
-from embedwell_models.encoder.batch import Row
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.sparse import TOKEN_WEIGHTS, QueryWeights
 from embedwell_models.outputs import SparseVector
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Floats, TokenIds
 
 _IGNORED_ROLES = ("cls", "sep", "eos", "pad", "unk")  # roles of tokens that every text contains
 
@@ -34,7 +33,7 @@ class QueryVectors:
             else _read_json(query.file(folder), tokenizer, vocab_size)
         )
 
-    def __call__(self, ids: Row) -> SparseVector:
+    def __call__(self, ids: TokenIds) -> SparseVector:
         """Return the weights of a query's distinct tokens, without surrounding special tokens."""
         tokens = np.unique(self._tokenizer.strip_ids(np.asarray(ids).tolist())).astype(np.int32)
         tokens = tokens[self._weights[tokens] != 0]

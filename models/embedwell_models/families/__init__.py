@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import index
 from embedwell_models.families.family import Family
@@ -148,19 +148,19 @@ def _import(module: str) -> ModuleType:
     return import_module(module if "." in module else f"{__name__}.{module}")
 
 
-def read(folder: Path) -> CheckpointLayout:
-    """Read the spec of a checkpoint from the config.json of its folder.
+def read(folder: Path) -> ModelSpec:
+    """Read the spec of a model from the config.json of its folder.
 
     Raises ModelError for an unknown family and for an option that is not supported.
     """
     options = JsonConfig(folder / "config.json")
     refuse_undescribed(options)
-    return layout_of(_family(options), options)
+    return spec_of(_family(options), options)
 
 
-def read_table(name: str, folder: Path) -> CheckpointLayout:
+def read_table(name: str, folder: Path) -> ModelSpec:
     """Read the spec of a folder of a table, by the name of its family; raises ModelError."""
-    spec: CheckpointLayout = _import(index.NAMES[name]).read_folder(folder)
+    spec: ModelSpec = _import(index.NAMES[name]).read_folder(folder)
     return spec
 
 
@@ -181,8 +181,8 @@ def read_images(folder: Path) -> ImageSpec:
     return images
 
 
-def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
-    """Build the layout of a checkpoint of this family; raises ModelError as `read` does."""
+def spec_of(family: Family, options: JsonConfig) -> ModelSpec:
+    """Build the spec of a model of this family; raises ModelError as `read` does."""
     assert family.read is not None, "only a table has no reader, and it has no model_type"
     try:
         spec = family.read(options)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
@@ -27,7 +27,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an ALBERT, whose numbered layers are groups of repeated layers."""
     options.require("position_embedding_type", "absolute")
     options.require("inner_group_num", 1)
@@ -41,7 +41,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         replace(layer, weights=index * groups // count) for index, layer in enumerate(config.layers)
     )
     config = replace(config, layers=tuple(layers))
-    return CheckpointLayout(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))
+    return ModelSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))
 
 
 FAMILIES = (

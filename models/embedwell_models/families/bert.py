@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
@@ -47,12 +47,10 @@ def config(options: JsonConfig, **overrides: Any) -> EncoderConfig:
     return plain_config(**{**fields, **overrides})
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a BERT."""
     options.require("position_embedding_type", "absolute")
-    return CheckpointLayout(
-        config=config(options), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",)
-    )
+    return ModelSpec(config=config(options), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",))
 
 
 FAMILIES = (

@@ -1,7 +1,7 @@
 """BigBird (Zaheer et al. 2020, arXiv 2007.14062) for texts that get full attention."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family
@@ -12,7 +12,7 @@ _DEFAULTS = {"hidden_act": "gelu_new"}
 _HEAD = two_layers("classifier.dense", "classifier.out_proj", None)
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a BigBird: a BERT.
 
     transformers computes full attention for texts of few blocks, and this encoder accepts only
@@ -29,7 +29,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         max_positions=min(positions, limit),
         token_scale=options["hidden_size"] ** 0.5 if rescaled else 1.0,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=bert.TENSORS,
         unused=(*bert.UNUSED, "qa_classifier.*"),

@@ -5,8 +5,8 @@ Its authors' code reads the state of the last token, which ends texts and pages 
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
 
@@ -14,7 +14,7 @@ CODE = "BiQwen2_5"
 _UNUSED = "custom_text_proj.*"  # of a base model for ColQwen2.5, too
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model as its authors' code saves it."""
     spec = qwen2_5_vl.read(options.without("architectures"))
     assert spec.image_tokens is not None

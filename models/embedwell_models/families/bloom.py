@@ -1,8 +1,8 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import DocsRow, Family
@@ -23,7 +23,7 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a BLOOM."""
     options.require("apply_residual_connection_post_layernorm", False)
     if options.get("pretraining_tp", 1) > 1:  # transformers then leaves out biases
@@ -43,7 +43,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         arrangement="pre",
         causal=True,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),

@@ -5,10 +5,10 @@ Radford et al. 2021 (arXiv 2103.00020), Chuang et al. 2025 (arXiv 2507.22062).
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import LARGEST, CheckpointLayout, Projection
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import LARGEST, ModelSpec, Projection
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import vision
 from embedwell_models.families.family import DocsRow, Family
@@ -34,13 +34,13 @@ _METACLIP2 = "metaclip_2"
 _WRONG_END = 2  # in older files of CLIP, which differs from the id that their tokenizers append
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images, or of its text encoder alone."""
     is_text_encoder = options["model_type"] == "clip_text_model"
     return _text_only(options) if is_text_encoder else _text_and_images(options)
 
 
-def _text_only(options: JsonConfig) -> CheckpointLayout:
+def _text_only(options: JsonConfig) -> ModelSpec:
     """Build the spec of a text encoder without image encoder, with its projection if it has one."""
     spec = _encoder(options)
     if "CLIPTextModelWithProjection" not in options.get("architectures", ()):
@@ -48,7 +48,7 @@ def _text_only(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, projection=_projection(options, options, always=False))
 
 
-def _text_and_images(options: JsonConfig) -> CheckpointLayout:
+def _text_and_images(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images."""
     text, images = (_older_first(options, f"{kind}_config") for kind in ("text", "vision"))
     projection = _projection(options, text, always=True)
@@ -71,7 +71,7 @@ def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projecti
     )
 
 
-def _encoder(options: JsonConfig) -> CheckpointLayout:
+def _encoder(options: JsonConfig) -> ModelSpec:
     options.require("is_causal", True)
     # The defaults are those of the smallest published model.
     config = plain_config(
@@ -87,9 +87,7 @@ def _encoder(options: JsonConfig) -> CheckpointLayout:
         arrangement="pre",
         causal=True,
     )
-    return CheckpointLayout(
-        config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",)
-    )
+    return ModelSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
 
 
 FAMILIES = (

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
@@ -29,7 +29,7 @@ _WIDTH = 128  # of the authors' code
 _UNUSED = ("linear.*", "lm_head.weight")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images of pages, as its authors' code saves it."""
     options.require("architectures", ["ColIdefics3"])
     text = options.nested("text_config")

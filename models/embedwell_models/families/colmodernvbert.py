@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import modernbert
@@ -29,7 +29,7 @@ _FORMAT = PageFormat(
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images of pages."""
     model = options.nested("vlm_config")
     model.require("model_type", "modernvbert")

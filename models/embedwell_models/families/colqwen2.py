@@ -5,8 +5,8 @@ ColQwen2.5 is one with a Qwen2.5-VL.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen2_5_vl, qwen2_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
@@ -25,7 +25,7 @@ _WIDTH = 128  # of the authors
 _CODES = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images of pages, as transformers saves it.
 
     Tokens of an image have the positions of tokens of a text.
@@ -39,7 +39,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return project_tokens(spec, page_format, "embedding_proj_layer", width, inside="vlm.")
 
 
-def of_authors(options: JsonConfig) -> CheckpointLayout:
+def of_authors(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model as its authors' code saves it: a Qwen2(.5)-VL and a projection.
 
     Tokens of an image have positions of rows and columns.
@@ -51,8 +51,8 @@ def of_authors(options: JsonConfig) -> CheckpointLayout:
 
 
 def project_tokens(
-    spec: CheckpointLayout, page_format: PageFormat, head: str, width: int, inside: str = ""
-) -> CheckpointLayout:
+    spec: ModelSpec, page_format: PageFormat, head: str, width: int, inside: str = ""
+) -> ModelSpec:
     """Add a projection of each token's state to the spec of a model of texts and images.
 
     head: its name. inside: prefix of the names of all other tensors.

@@ -7,8 +7,8 @@ whole text.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen3_vl
 from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
@@ -46,7 +46,7 @@ _MAX_TOKENS = 1280  # of an image in Tomoro's code
 _CODE = "ColQwen3"
 
 
-def tomoro(options: JsonConfig) -> CheckpointLayout:
+def tomoro(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Tomoro ColQwen3, which has the Qwen3-VL inside another model."""
     spec = _qwen3_vl(options)
     images = spec.image_tokens
@@ -57,7 +57,7 @@ def tomoro(options: JsonConfig) -> CheckpointLayout:
     return project_tokens(replace(spec, image_tokens=images), _TOMORO, tensor, width, inside="vlm.")
 
 
-def ops(options: JsonConfig) -> CheckpointLayout:
+def ops(options: JsonConfig) -> ModelSpec:
     """Build the spec of an OpenSearch ColQwen3, whose vectors have the first `dims` numbers."""
     options.require("mask_non_image_embeddings", False)
     spec = _qwen3_vl(options)
@@ -70,13 +70,13 @@ def ops(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, token_projection=replace(spec.token_projection, outputs=dims))
 
 
-def of_colpali_engine(options: JsonConfig) -> CheckpointLayout:
+def of_colpali_engine(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model as colpali-engine saves it: a Qwen3-VL and a projection."""
     width = options.get("dim", 128)
     return project_tokens(_qwen3_vl(options), COLPALI_ENGINE, "custom_text_proj", width)
 
 
-def nemotron(options: JsonConfig) -> CheckpointLayout:
+def nemotron(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Nemotron ColEmbed: the last layer's states, without the final norm."""
     options.require("pooling", "colbert")
     spec = _qwen3_vl(options)
@@ -90,7 +90,7 @@ def nemotron(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _qwen3_vl(options: JsonConfig) -> CheckpointLayout:
+def _qwen3_vl(options: JsonConfig) -> ModelSpec:
     spec = qwen3_vl.read(options.without("auto_map").without("architectures"))
     if spec.image_tokens is None:
         raise options.unsupported("vision_config", None, "that of a Qwen3-VL")

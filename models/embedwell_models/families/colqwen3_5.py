@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import qwen3_5
 from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
 from embedwell_models.families.family import DocsRow, Family, Variant
@@ -13,7 +13,7 @@ _CODE = "ColQwen3_5"
 _WIDTHS = ("dim", "embed_dim", "dims")  # keys of the number of dimensions, 128 by default
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model as colpali-engine saves it: a Qwen3.5 and a projection."""
     options.require("mask_non_image_embeddings", False)
     for each in (options, options.nested("text_config")):

@@ -3,14 +3,14 @@
 The option `compress_ratio` of FlagEmbedding merges them; by its default of 1 it merges none.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import gemma, minicpm
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import DocsRow, Family
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Gemma 2 that reranks."""
     options.require("layer_wise", True)
     options.require("compress_ratio", 1)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families import masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
@@ -25,7 +25,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a DeBERTa-v2 or -v3."""
     options.require("conv_kernel_size", 0)
     scores = _position_scores(options)
@@ -38,7 +38,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return _layout(options, len(scores), positions, {**_TENSORS, **_relative(options, positions)})
 
 
-def first(options: JsonConfig) -> CheckpointLayout:
+def first(options: JsonConfig) -> ModelSpec:
     """Build the spec of the first DeBERTa: no buckets, one matrix for queries, keys and values."""
     options.require("talking_head", False)
     scores = _position_scores(options)
@@ -49,7 +49,7 @@ def first(options: JsonConfig) -> CheckpointLayout:
 
 def _layout(
     options: JsonConfig, scores: int, positions: Scheme, tensors: Mapping[str, str]
-) -> CheckpointLayout:
+) -> ModelSpec:
     # scores: how many are added to that of contents, in pos_att_type.
     width, heads = options["hidden_size"], options["num_attention_heads"]
     options.require("embedding_size", width)
@@ -70,7 +70,7 @@ def _layout(
         segments=segments,
         scale=(width // heads * (1 + scores)) ** -0.5,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors={**tensors, **_inputs(learned, segments)},
         unused=UNUSED,

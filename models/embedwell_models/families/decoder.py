@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import Reader
 from embedwell_models.families.remote_code import bidirectional_code
 
@@ -75,7 +75,7 @@ def read_text_config(
     readers: Mapping[str, Reader],
     towers: tuple[str, ...],
     defaults: Mapping[str, Any] | None = None,
-) -> CheckpointLayout:
+) -> ModelSpec:
     """Build the spec of the text encoder in a decoder of texts and images.
 
     family: prefix of the names of its classes. readers: by the model_type in text_config. towers:
@@ -84,10 +84,10 @@ def read_text_config(
     options.require("is_causal", True)
     is_causal(options, family)  # refuses remote code
     text = options.nested("text_config").with_defaults(defaults or {})
-    return beside_towers(text.choice("model_type", readers)(text), towers)
+    return without_towers(text.choice("model_type", readers)(text), towers)
 
 
-def beside_towers(spec: CheckpointLayout, towers: tuple[str, ...]) -> CheckpointLayout:
+def without_towers(spec: ModelSpec, towers: tuple[str, ...]) -> ModelSpec:
     """Return the spec of a text encoder in the checkpoint of a model with other parts.
 
     towers: their names.

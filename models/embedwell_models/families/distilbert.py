@@ -1,9 +1,9 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family
@@ -33,7 +33,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a DistilBERT."""
     sinusoidal = options.require("sinusoidal_pos_embds", False, True)
     config = plain_config(
@@ -47,9 +47,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         norm_eps=1e-12,
         input_positions=Sinusoidal() if sinusoidal else Learned(),
     )
-    return CheckpointLayout(
-        config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",)
-    )
+    return ModelSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",))
 
 
 FAMILIES = (

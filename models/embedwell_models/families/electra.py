@@ -1,7 +1,7 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
@@ -16,14 +16,14 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an ELECTRA, generator or discriminator."""
     options.require("position_embedding_type", "absolute")
     config = bert.config(options, embedding_size=options["embedding_size"])
     tensors = dict(bert.TENSORS)
     if config.embedding_size != config.hidden_size:
         tensors |= affine("embeddings_project", "project")
-    return CheckpointLayout(config=config, tensors=tensors, unused=UNUSED, prefixes=("electra.",))
+    return ModelSpec(config=config, tensors=tensors, unused=UNUSED, prefixes=("electra.",))
 
 
 FAMILIES = (

@@ -6,10 +6,10 @@ images, sounds and videos are not read.
 
 from dataclasses import asdict, dataclass, replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma, llama, qwen
 from embedwell_models.families.decoder import layer_windows
@@ -32,13 +32,13 @@ _PLACEHOLDERS = {"image": 258_880, "video": 258_884, "audio": 258_881}
 """Ids of placeholders for other media, unless the file names other ids."""
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and other media, or of its text encoder alone."""
     is_text_encoder = options["model_type"] == "embedding_gemma2_text"
     return _text_only(options) if is_text_encoder else _whole(options)
 
 
-def _whole(options: JsonConfig) -> CheckpointLayout:
+def _whole(options: JsonConfig) -> ModelSpec:
     """Build the spec of the text encoder of a model that also reads other media."""
     text = options.nested("text_config")
     text.require("model_type", "embedding_gemma2_text")
@@ -46,7 +46,7 @@ def _whole(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, placeholders=_placeholders(options, text, spec.config.vocab_size))
 
 
-def _text_only(options: JsonConfig) -> CheckpointLayout:
+def _text_only(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model that only has a text encoder."""
     return _spec(options, "")
 
@@ -60,12 +60,12 @@ def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, 
     return dict.fromkeys((id for id in stated if id in range(ids)), padding)
 
 
-def _spec(options: JsonConfig, prefix: str) -> CheckpointLayout:
+def _spec(options: JsonConfig, prefix: str) -> ModelSpec:
     # The model projects each token's state. The projection has no bias, so it may follow the mean.
     width, biased = options.get("embedding_dim", 768), options.get("attention_bias", False)
     tensors = llama.tensors(biased, biased, False) | gemma.SANDWICH | qwen.NORMS | _GATES
     config = _config(options)
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=tensors,
         unused=(_PROJECTION, *_OTHER_TOWERS),

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an ERNIE."""
     options.require("use_task_id", False)
     return replace(bert.read(options), prefixes=("ernie.",))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
 from embedwell_models.families.family import DocsRow, Family
@@ -32,7 +32,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an ESM.
 
     With `token_dropout` the scale of a text depends on its number of <mask> tokens. <mask> is
@@ -58,7 +58,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
     norm = affine("embeddings.layer_norm", "norm")
     normed = options.get("emb_layer_norm_before", False)
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors={**TENSORS, **(norm if normed else {}), **({} if rotary else _TABLE)},
         unused=(*UNUSED, *(_TABLE if rotary else ())),

@@ -1,18 +1,18 @@
 """EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a bidirectional Llama."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a EuroBERT."""
     biased = options.get("attention_bias", False)
-    return CheckpointLayout(
+    return ModelSpec(
         config=llama.config(options, causal=False, norm_eps=options.get("rms_norm_eps", 1e-5)),
         tensors=llama.tensors(biased, biased, options.get("mlp_bias", False)),
         unused=("lm_head.*", "dense.*", "classifier.*"),

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.masked_lm_heads import MaskedLMReader
 from embedwell_models.tables.stored import TensorNames
 
-Reader = Callable[[JsonConfig], CheckpointLayout]
-"""Function that builds the layout of a checkpoint from its config.json."""
+Reader = Callable[[JsonConfig], ModelSpec]
+"""Function that builds the spec of a model from its config.json."""
 TokenizerOverride = Literal["normalizer", "prefix_space", "nothing"]
 """The part of tokenizer.json that a tokenizer class of transformers overrides.
 
@@ -77,7 +77,7 @@ class Family:
 
     model_types: values of model_type in config.json; empty for a table, which needs none.
     name: name in EncoderConfig; if empty, the model_type.
-    read: builds the layout of a checkpoint; None for a table.
+    read: builds the spec of a model; None for a table.
     table: names of the tensors of a table of word vectors without layers; None for other families.
     row: its entry in the documentation. further_rows: those of a record of several families.
     head_classes: classes besides ...ForSequenceClassification that have the classification head.

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.classification_heads import decoder
@@ -27,7 +27,7 @@ SANDWICH = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Gemma."""
     options.require("hidden_activation", "gelu_pytorch_tanh")
     # The first checkpoints state gelu, but were trained with its tanh approximation.
@@ -36,12 +36,12 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return _spec(options, {}, activation=activation, causal=_is_causal(options, "Gemma"))
 
 
-def gemma2(options: JsonConfig) -> CheckpointLayout:
+def gemma2(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Gemma 2: every second layer has a window, and scores are soft-capped."""
     return of_gemma2(options, _is_causal(options, "Gemma2"))
 
 
-def of_gemma2(options: JsonConfig, causal: bool) -> CheckpointLayout:
+def of_gemma2(options: JsonConfig, causal: bool) -> ModelSpec:
     """Build the spec of a Gemma 2. causal: whether a token attends to earlier tokens only."""
     return _spec(
         options,
@@ -55,7 +55,7 @@ def of_gemma2(options: JsonConfig, causal: bool) -> CheckpointLayout:
     )
 
 
-def gemma3(options: JsonConfig) -> CheckpointLayout:
+def gemma3(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Gemma 3 for texts: layers with a window have their own frequencies.
 
     In EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354), half of the window is on each side.
@@ -67,9 +67,7 @@ def gemma3(options: JsonConfig) -> CheckpointLayout:
     return of_gemma3(options, causal, width)
 
 
-def of_gemma3(
-    options: JsonConfig, causal: bool, width: int | None, **local: Any
-) -> CheckpointLayout:
+def of_gemma3(options: JsonConfig, causal: bool, width: int | None, **local: Any) -> ModelSpec:
     """Build the spec of a Gemma 3. causal: whether a token attends to earlier tokens only.
 
     width: the window, see `layer_windows`. local: fields of AttentionSpec for layers with a window.
@@ -87,7 +85,7 @@ def of_gemma3(
     )
 
 
-def _whole(options: JsonConfig) -> CheckpointLayout:
+def _whole(options: JsonConfig) -> ModelSpec:
     """Build the spec of the text encoder of a Gemma 3 that also reads images."""
     # In such a model, transformers ignores this option.
     options.nested("text_config").require("use_bidirectional_attention", False)
@@ -101,7 +99,7 @@ _PUBLISHED = {  # transformers' defaults, which the text_config of Gemma's own f
 }
 
 
-def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointLayout:
+def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> ModelSpec:
     biased = options.get("attention_bias", False)
     config = llama.config(
         options, head_size=_HEAD_SIZE, token_scale=options["hidden_size"] ** 0.5, **overrides

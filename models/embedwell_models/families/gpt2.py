@@ -1,9 +1,9 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
@@ -25,7 +25,7 @@ TENSORS = {
 _TRANSPOSED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GPT-2."""
     options.require("scale_attn_by_inverse_layer_idx", False)
     options.require("add_cross_attention", False)
@@ -45,7 +45,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         causal=is_causal(options, "GPT2"),
         scale=0.0 if scaled else 1.0,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),

@@ -1,9 +1,9 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer has a window."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
@@ -31,7 +31,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GPT-Neo."""
     options.require("is_causal", True)  # GPT-Neo's layers have causal masks
     width, layers = options["hidden_size"], options.first_of("num_layers", "num_hidden_layers")
@@ -50,7 +50,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         windows=_windows(options, layers),
         scale=1.0,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,

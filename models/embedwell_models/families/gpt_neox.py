@@ -1,9 +1,9 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745) and Pythia, which uses the same names."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
@@ -11,7 +11,7 @@ from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GPT-NeoX."""
     heads, width = options["num_attention_heads"], options["hidden_size"]
     head_size = options.get("head_dim", width // heads)  # of the rotation alone, in transformers
@@ -33,7 +33,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         arrangement="parallel" if options.get("use_parallel_residual", True) else "pre",
         causal=is_causal(options, "GPTNeoX"),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_tensors(options.get("attention_bias", True)),
         unused=(

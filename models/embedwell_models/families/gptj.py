@@ -1,9 +1,9 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
@@ -23,7 +23,7 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GPT-J."""
     width, heads = (
         options.first_of("n_embd", "hidden_size"),
@@ -42,7 +42,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         arrangement="parallel_one_norm",
         causal=is_causal(options, "GPTJ"),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.*", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),

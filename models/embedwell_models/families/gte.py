@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
@@ -40,7 +40,7 @@ SEGMENTS = {"embeddings.token_type_embeddings.weight": "segment_table"}
 UNUSED = (*bert.UNUSED, "lm_head.*", "rotary_emb.*", "embeddings.rotary_emb.*")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GTE v1.5; the oldest checkpoints have no segments."""
     options.require("position_embedding_type", "rope")
     options.require("layer_norm_type", "layer_norm")
@@ -54,7 +54,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         segments=segments,
         gated=True,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS | SEGMENTS if segments else TENSORS,
         unused=UNUSED,

@@ -3,8 +3,8 @@
 The variant for programming languages also normalises queries, keys and the sum after attention.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, roberta
 from embedwell_models.families.classification_heads import two_layers
@@ -53,7 +53,7 @@ _MAX_POSITIONS = 8192  # if config.json does not state it
 _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a JinaBERT; the name of its remote code identifies the code variant."""
     code = "qk-post-norm" in f"{options.get('_name_or_path')} {options.get('auto_map')}"
     config = bert.config(
@@ -64,7 +64,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         gated=True,
         arrangement="double_post" if code else "post",
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=CODE if code else TENSORS,
         unused=bert.UNUSED,
@@ -72,7 +72,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def read_flash(options: JsonConfig) -> CheckpointLayout:
+def read_flash(options: JsonConfig) -> ModelSpec:
     """Build the spec of a JinaBERT from the config.json of Jina's later code."""
     for key, value in _FLASH_REQUIRED.items():
         options.require(key, value)
@@ -85,7 +85,7 @@ def read_flash(options: JsonConfig) -> CheckpointLayout:
         activation=options.choice("hidden_act", {"gelu": "gelu", "relu": "relu"}),
         gated=True,
     )
-    return CheckpointLayout(config=config, tensors=FLASH, unused=bert.UNUSED)
+    return ModelSpec(config=config, tensors=FLASH, unused=bert.UNUSED)
 
 
 FAMILIES = (

@@ -7,9 +7,9 @@ adapter for queries. Images: an EVA-02 (Fang et al. 2023, arXiv 2303.11331).
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Adapters, ImageSpec, ModelSpec
 from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
@@ -57,7 +57,7 @@ _TEXT_IGNORED = (  # of adapters, of training, or of heads that the model does n
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of both encoders; raises ModelError for an option that is not supported."""
     options.require("add_projections", False)
     options.require("truncate_dim", None)
@@ -75,7 +75,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, images=images)
 
 
-def _texts(options: JsonConfig) -> CheckpointLayout:
+def _texts(options: JsonConfig) -> ModelSpec:
     name, path = options["hf_model_name_or_path"], options.path.parent / JINA_CLIP_TEXT
     if not path.is_file():
         raise ModelError(
@@ -105,12 +105,12 @@ def _adapter(adapters: Adapters | None, options: JsonConfig) -> Adapters | None:
     return replace(adapters, chosen=chosen, always=True)
 
 
-def _read_v3(options: JsonConfig) -> CheckpointLayout:
+def _read_v3(options: JsonConfig) -> ModelSpec:
     options.require("position_embedding_type", "rotary")
     return jina_v3.read(options)
 
 
-_TEXT_ENCODERS: Mapping[str, Callable[[JsonConfig], CheckpointLayout]] = {
+_TEXT_ENCODERS: Mapping[str, Callable[[JsonConfig], ModelSpec]] = {
     "bert": jina_bert.read_flash,
     "xlm-roberta": _read_v3,
 }
@@ -124,7 +124,7 @@ def _images(options: JsonConfig) -> ImageSpec:
             raise options.unsupported(key, options.get(key), True)
     side = options["patch_size"]
     config = _image_config(options, options["image_size"] // side)
-    encoder = CheckpointLayout(
+    encoder = ModelSpec(
         config=config,
         tensors=IMAGE_TENSORS,
         unused=_IMAGE_UNUSED,

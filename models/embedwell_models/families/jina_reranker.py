@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import qwen
 from embedwell_models.families.family import DocsRow, Family, Variant
 
 _CLASS = "JinaForRanking"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Jina Reranker v3, without the layers after the states of markers.
 
     Version 3.5 has windows, and cuts texts at other lengths, of which its files say nothing.

@@ -1,7 +1,7 @@
 """Jina v3 (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE, and adapters by task."""
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import DocsRow, Family, Variant
@@ -25,7 +25,7 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Jina v3."""
     for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
         options.require(key, None, False)
@@ -38,7 +38,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         input_positions=Scheme(),
         positions=positions,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=(*roberta.UNUSED, "*.lora_[AB]"),

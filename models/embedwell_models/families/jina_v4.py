@@ -5,12 +5,12 @@ A text or an image has a vector, and its tokens have vectors, too.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import (
     Adapters,
-    CheckpointLayout,
+    ModelSpec,
     Projection,
 )
-from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import DESCRIBED_IMAGE, PageFormat
 from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
@@ -21,7 +21,7 @@ _MAX_LENGTH = 32_768  # tokens of a text in that code
 _HEAD = "multi_vector_projector"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Jina v4, whose adapters change the text encoder and the projection."""
     options.require("single_vector_pool_strategy", "mean")
     options.require("truncate_dim", None)

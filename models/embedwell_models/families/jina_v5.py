@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.families import eurobert, qwen
 from embedwell_models.families.family import DocsRow, Family
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Jina v5; `is_decoder` is false in the files of those with EuroBERT."""
     if options.get("is_decoder", True):
         spec = qwen.of_qwen3(options, causal=True)

@@ -5,10 +5,10 @@ LFM2.5-Embedding and -ColBERT: liquid.ai/blog/lfm2-5-retrievers.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ConvolutionSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import DocsRow, Family
@@ -18,7 +18,7 @@ _BIDIRECTIONAL = "Lfm2Bidirectional"
 _KINDS = ("full_attention", "conv")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an LFM2 (causal) or of an LFM2.5 embedding model (bidirectional).
 
     In the bidirectional model, convolutions are centred too.
@@ -52,7 +52,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         replace(layer, mixer=convolution) if kind == "conv" else layer
         for layer, kind in zip(config.layers, kinds, strict=True)
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=replace(config, layers=tuple(layers)),
         tensors=_tensors(options.get("conv_bias", False)),
         unused=("lm_head.weight",),

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.classification_heads import (
     ClassificationLayers,
@@ -76,9 +76,9 @@ def config(options: JsonConfig, *, head_size: int = 0, **overrides: Any) -> Enco
     return plain_config(**{**fields, **overrides})
 
 
-def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> CheckpointLayout:
+def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> ModelSpec:
     """Build the spec of a model with Llama's tensor names."""
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=tensors,
         unused=UNUSED,
@@ -87,7 +87,7 @@ def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) 
     )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Llama."""
     options.require("sliding_window", None)
     biased = options.get("attention_bias", False)
@@ -97,7 +97,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def mistral(options: JsonConfig) -> CheckpointLayout:
+def mistral(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Mistral: every layer has a window."""
     options.require("layer_types", None)
     causal = is_causal(options, "Mistral")
@@ -105,7 +105,7 @@ def mistral(options: JsonConfig) -> CheckpointLayout:
     return spec(config(options, causal=causal, windows=windows), tensors(False, False, False))
 
 
-def bidirectional(options: JsonConfig) -> CheckpointLayout:
+def bidirectional(options: JsonConfig) -> ModelSpec:
     """Build the spec of NVIDIA's bidirectional Llama with mean pooling."""
     options.require("is_causal", False)
     options.require("pooling", "avg")
@@ -121,7 +121,7 @@ def bidirectional_head(options: JsonConfig) -> ClassificationLayers:
     return ClassificationLayers("mean", (), output, divisor=options.get("temperature", 1.0))
 
 
-def ministral3(options: JsonConfig) -> CheckpointLayout:
+def ministral3(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Ministral 3 for texts up to its original maximum length.
 
     For longer texts, the model scales queries by their positions, which is not supported.
@@ -145,7 +145,7 @@ def ministral3(options: JsonConfig) -> CheckpointLayout:
     return spec(encoder, tensors(False, False, False))
 
 
-def _mistral3(options: JsonConfig) -> CheckpointLayout:
+def _mistral3(options: JsonConfig) -> ModelSpec:
     """Build the spec of the text encoder of a Mistral that also reads images."""
     readers = {"mistral": mistral, "ministral3": ministral3}
     return read_text_config(options, "Mistral3", readers, ("vision_tower", "multi_modal_projector"))

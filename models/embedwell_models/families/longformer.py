@@ -6,8 +6,8 @@ classifier, the first token has global attention.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.family import DocsRow, Family
@@ -21,7 +21,7 @@ GLOBAL_TENSORS = {
 UNUSED = (*roberta.UNUSED, f"{_ATTENTION}.*_global.*")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Longformer; `attention_window` counts the tokens of both sides."""
     spec = roberta.read(options)
     classifies = "LongformerForSequenceClassification" in options.get("architectures", [])

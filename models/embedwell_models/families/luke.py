@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family
@@ -16,7 +16,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a LUKE; `use_entity_aware_attention` has no effect without entities."""
     return replace(roberta.read(options), unused=UNUSED, prefixes=("luke.",))
 

@@ -1,9 +1,9 @@
 """Encoders of M2M-100 (Fan et al. 2020, arXiv 2010.11125), NLLB and SONAR (2308.11466)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Sinusoidal
@@ -25,7 +25,7 @@ _TENSORS = {
 _NORM_EPS = 1e-5  # torch's default
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an encoder; a decoder in the checkpoint is ignored."""
     width = options.first_of("d_model", "hidden_size")
     config = plain_config(
@@ -41,7 +41,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         token_scale=width**0.5 if options.get("scale_embedding", True) else 1.0,
         input_positions=Sinusoidal(halves=True, offset=options.get("pad_token_id", 1) + 1),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_TENSORS,
         unused=("embed_positions.weights", "decoder.*", "lm_head.weight"),

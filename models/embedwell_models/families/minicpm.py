@@ -6,8 +6,8 @@ al. 2024, arXiv 2402.03216), and FlagEmbedding computes them.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import DocsRow, Family
@@ -15,7 +15,7 @@ from embedwell_models.families.family import DocsRow, Family
 _RERANKER = "LayerWiseMiniCPMForCausalLM"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a MiniCPM that reranks.
 
     Each sum of a layer is x + scale * f(norm(x)), and a norm does not change with the scale of x.
@@ -60,8 +60,8 @@ def up_to_the_score(options: JsonConfig) -> JsonConfig:
     return options.with_values({"num_hidden_layers": scoring_layer(options)})
 
 
-def with_heads(spec: CheckpointLayout, options: JsonConfig) -> CheckpointLayout:
-    """Return a layout of these layers for the whole checkpoint. options: of all layers."""
+def with_heads(spec: ModelSpec, options: JsonConfig) -> ModelSpec:
+    """Return a spec of these layers for the whole checkpoint. options: of all layers."""
     skipped = range(spec.config.num_layers, options["num_hidden_layers"])
     return replace(spec, unused=(*spec.unused, "lm_head.*"), skipped_layers=skipped)
 

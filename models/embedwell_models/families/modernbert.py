@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.classification_heads import ACTIVATIONS as HEAD_ACTIVATIONS
 from embedwell_models.families.classification_heads import (
@@ -21,7 +21,7 @@ from embedwell_models.families.rope import rotary
 _BASES = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a ModernBERT."""
     head_size = options["hidden_size"] // options["num_attention_heads"]
     every = options.get("global_attn_every_n_layers", 3)
@@ -50,7 +50,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         gated=True,
     )
     first = replace(config.layers[0], attention_norm=False)
-    return CheckpointLayout(
+    return ModelSpec(
         config=replace(config, layers=(first, *config.layers[1:])),
         tensors=_tensors(options),
         unused=("head.*", "decoder.*", "classifier.*"),

@@ -1,7 +1,7 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297), with a position table and buckets of distances."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import DocsRow, Family
@@ -25,7 +25,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an MPNet; its positions begin at 2 for any padding token."""
     config = bert.config(
         options,
@@ -34,7 +34,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         positions=Buckets(buckets=options.require("relative_attention_num_buckets", 32)),
         segments=False,
     )
-    return CheckpointLayout(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))
+    return ModelSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))
 
 
 FAMILIES = (

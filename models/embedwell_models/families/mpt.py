@@ -1,8 +1,8 @@
 """MPT (MosaicML 2023)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import DocsRow, Family
@@ -31,7 +31,7 @@ _ATTENTION: dict[str, tuple[object, ...]] = {  # supported values of attn_config
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an MPT."""
     options.require("no_bias", True)
     options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
@@ -53,7 +53,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         causal=True,
         scale=attention.get("softmax_scale", 0.0),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),

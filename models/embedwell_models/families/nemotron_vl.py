@@ -6,8 +6,8 @@ SigLIP computes tokens of a text from the tiles of an image, as in Eagle 2 (Li e
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
@@ -32,19 +32,19 @@ _IGNORED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model that embeds texts and images."""
     spec = _text(options, "")
     return replace(spec, images=_images(options, spec.config.hidden_size))
 
 
-def rerank(options: JsonConfig) -> CheckpointLayout:
+def rerank(options: JsonConfig) -> ModelSpec:
     """Build the spec of the reranker, for texts."""
     options.require("prompt_template", "v1")
     return _text(options, "model.")
 
 
-def _text(options: JsonConfig, prefix: str) -> CheckpointLayout:
+def _text(options: JsonConfig, prefix: str) -> ModelSpec:
     """Build the spec of the text encoder. prefix: of the names of all tensors but the head."""
     options.with_defaults({"pooling": "last"}).require("pooling", "avg")
     for key, stated in (("query_prefix", QUERY_PREFIX), ("passage_prefix", PASSAGE_PREFIX)):

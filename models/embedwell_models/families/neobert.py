@@ -1,8 +1,8 @@
 """NeoBERT (Le Breton et al. 2025, arXiv 2502.19587)."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Rotary
@@ -20,7 +20,7 @@ _TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a NeoBERT, as its own code (class NeoBERT) computes it."""
     for key in ("rope", "rms_norm"):  # options of the code that trained it
         options.require(key, True)
@@ -42,7 +42,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         arrangement="pre",
         positions=Rotary(dim=width // heads, interleaved=True),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_TENSORS,
         unused=("decoder.*", "dense.*", "classifier.*", "freqs_cis"),

@@ -5,10 +5,10 @@ Nomic Embed v2 (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
 from embedwell_models.errors import ModelError
 from embedwell_models.families import bert
@@ -59,7 +59,7 @@ _EXPERTS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a NomicBERT; Nomic's own config.json uses GPT-2's keys.
 
     Raises ModelError for an image encoder, which has no texts.
@@ -76,7 +76,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         tensors |= _EXPERTS
     else:
         config, tensors = _transformers_config(options), _TENSORS | _names()
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=tensors,
         unused=bert.UNUSED,

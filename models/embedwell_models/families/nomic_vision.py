@@ -3,9 +3,9 @@
 An EVA-02 (Fang et al. 2023, arXiv 2303.11331) whose patches are pooled by attention.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import nomic, vision
 from embedwell_models.positions.schemes import GridRotary, Learned
@@ -55,7 +55,7 @@ def read(options: JsonConfig) -> ImageSpec:
             raise options.unsupported(key, False, True)
     side = options["patch_size"]
     config = _config(options, options["img_size"] // side)
-    encoder = CheckpointLayout(
+    encoder = ModelSpec(
         config=config,
         tensors=TENSORS,
         shapes=vision.shapes(config, vision.CHANNELS * side**2),

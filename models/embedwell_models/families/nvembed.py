@@ -5,8 +5,8 @@ Its Mistral is bidirectional and has no window. Defaults are those of its own co
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, LatentSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import LatentSpec, ModelSpec
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
 
@@ -18,7 +18,7 @@ _MISTRAL = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an NV-Embed, version 1 or 2."""
     options.require("add_eos", True)
     options.require("padding_side", "right")

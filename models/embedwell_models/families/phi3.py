@@ -1,7 +1,7 @@
 """Phi-3 (Abdin et al. 2024, arXiv 2404.14219) and Phi-4-mini: a Llama with fused matrices."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
@@ -24,7 +24,7 @@ _KINDS = {"default": "default", **dict.fromkeys(("longrope", "su", "yarn"), "lon
 """Scalings by their names in config.json; all but the default are LongRoPE."""
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Phi-3."""
     options.require("layer_types", None)
     options = _with_current_names(options)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import decoder
@@ -11,19 +11,19 @@ from embedwell_models.families.decoder import is_causal, layer_windows, sliding_
 from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Qwen2: a Llama whose queries, keys and values have biases."""
     causal = is_causal(options, "Qwen2")
     config = llama.config(options, causal=causal, windows=windows(options, causal))
     return llama.spec(config, llama.tensors(True, False, False))
 
 
-def qwen3(options: JsonConfig) -> CheckpointLayout:
+def qwen3(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Qwen3: each query head and key head is normalised."""
     return of_qwen3(options, is_causal(options, "Qwen3"))
 
 
-def pplx(options: JsonConfig) -> CheckpointLayout:
+def pplx(options: JsonConfig) -> ModelSpec:
     """Build the spec of Perplexity's pplx-embed, a bidirectional Qwen3."""
     options.require("use_bidirectional_attention", True)
     return of_qwen3(options, causal=False)
@@ -34,7 +34,7 @@ def _is_voyage(options: JsonConfig) -> bool:
     return code == _VOYAGE_CODE and bool(options.get("use_bidirectional_attention", False))
 
 
-def voyage(options: JsonConfig) -> CheckpointLayout:
+def voyage(options: JsonConfig) -> ModelSpec:
     """Build the spec of voyage-4-nano, with its token projection applied to the mean.
 
     The projection has no bias, so the result is the mean of the projected states.
@@ -44,7 +44,7 @@ def voyage(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, projection=projection, unused=(*spec.unused, projection.tensor))
 
 
-def of_qwen3(options: JsonConfig, causal: bool) -> CheckpointLayout:
+def of_qwen3(options: JsonConfig, causal: bool) -> ModelSpec:
     """Build the spec of a Qwen3. causal: whether a token attends to earlier tokens only."""
     biased = options.get("attention_bias", False)
     visible = windows(options, causal)

@@ -5,10 +5,10 @@ Most layers of its image encoder attend within square windows.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import qwen2_vl
 from embedwell_models.families.family import DocsRow
@@ -29,7 +29,7 @@ _IMAGE_TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     return qwen2_vl.read_model(options, "Qwen2_5_VL", _TEXT, image_tokens)
 

@@ -7,13 +7,13 @@ image the positions of tokens of a text.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
-from embedwell_models.families.decoder import beside_towers, is_causal, read_text_config
+from embedwell_models.families.decoder import is_causal, read_text_config, without_towers
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.qwen3_vl import (
     CHANNELS,
@@ -46,14 +46,12 @@ _SECTIONS = (16, 24, 24)
 ImageReader = Callable[[JsonConfig, JsonConfig, EncoderConfig], ImageTokenSpec]
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     return read_model(options, "Qwen2VL", _TEXT, image_tokens)
 
 
-def read_model(
-    options: JsonConfig, classes: str, text_type: str, images: ImageReader
-) -> CheckpointLayout:
+def read_model(options: JsonConfig, classes: str, text_type: str, images: ImageReader) -> ModelSpec:
     """Build the spec of a model of texts and images, or of its text encoder alone.
 
     classes: prefix of their names. text_type: model_type of the text encoder. images: reads the
@@ -67,7 +65,7 @@ def read_model(
     else:  # as before transformers 4.52
         options.require("is_causal", True)
         is_causal(options, classes)  # refuses remote code
-        spec, text = beside_towers(_text_only(options), _TOWERS), options
+        spec, text = without_towers(_text_only(options), _TOWERS), options
     return replace(
         spec,
         prefixes=(*spec.prefixes, "model."),  # as transformers saves the text encoder
@@ -75,7 +73,7 @@ def read_model(
     )
 
 
-def gme(options: JsonConfig) -> CheckpointLayout:
+def gme(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GME, whose code resizes an image twice."""
     spec = read(options.without("auto_map").without("architectures"))
     images = spec.image_tokens
@@ -92,7 +90,7 @@ def _is_gme(options: JsonConfig) -> bool:
     return _CODE in (code, *options.get("architectures", ()))
 
 
-def _text_only(options: JsonConfig) -> CheckpointLayout:
+def _text_only(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model that only has a text encoder: a Qwen2."""
     options.require("is_causal", True)
     text = _with_plain_rope(options).with_defaults(_DEFAULTS)
@@ -131,13 +129,13 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
 
 def image_encoder(
     vision: JsonConfig, config: EncoderConfig, tensors: Mapping[str, str], out: int
-) -> CheckpointLayout:
-    """Build the layout of an image encoder, whose tokens have the width `out`."""
+) -> ModelSpec:
+    """Build the spec of an image encoder, whose tokens have the width `out`."""
     vision.require("in_channels", CHANNELS)
     joined = config.hidden_size * vision.get("spatial_merge_size", 2) ** 2
     pixels = vision.get("temporal_patch_size", 2) * vision.get("patch_size", 14) ** 2
     norm = [name for name in ("merger.norm.weight", "merger.norm.bias") if name in tensors.values()]
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=tensors,
         unused=("language_model.*", "model.*", "lm_head.weight"),
@@ -152,7 +150,7 @@ def image_encoder(
 
 
 def image_token_spec(
-    options: JsonConfig, text: JsonConfig, config: EncoderConfig, encoder: CheckpointLayout
+    options: JsonConfig, text: JsonConfig, config: EncoderConfig, encoder: ModelSpec
 ) -> ImageTokenSpec:
     """Build the spec of an image encoder whose tokens have positions of time, row and column."""
     vision = options.nested("vision_config")

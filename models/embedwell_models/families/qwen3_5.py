@@ -5,9 +5,9 @@ qwen.ai/blog?id=qwen3.5. In a text alone the three positions of a token are equa
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, LayerSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
@@ -35,14 +35,14 @@ IGNORED = ("mamba_ssm_dtype", "mtp_*", "mlp_only_layers")
 """Keys of config.json that change no vector."""
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     if options["model_type"] == "qwen3_5_text":
         return _text_only(options)
     return read_text_config(options, "Qwen3_5", {"qwen3_5_text": _text_only}, ("visual",))
 
 
-def _text_only(options: JsonConfig) -> CheckpointLayout:
+def _text_only(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model that only has a text encoder.
 
     In one that is not causal, attention sees the whole text; a Gated DeltaNet never does.

@@ -8,10 +8,10 @@ text encoder's states (DeepStack; arXiv 2406.04334).
 from collections.abc import Sequence
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
@@ -41,7 +41,7 @@ IMAGE_EPS = 1e-6
 _PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     if options["model_type"] == "qwen3_vl_text":
         return _text_only(options)
@@ -49,7 +49,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, image_tokens=image_tokens(options, spec.config.hidden_size))
 
 
-def _text_only(options: JsonConfig) -> CheckpointLayout:
+def _text_only(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model that only has a text encoder."""
     options.require("is_causal", True)
     biased = options.get("attention_bias", False)
@@ -103,12 +103,12 @@ def image_tokens(
 
 def _image_encoder(
     vision: JsonConfig, config: EncoderConfig, deepstack: int, width: int
-) -> CheckpointLayout:
+) -> ModelSpec:
     # deepstack: number of layers whose states are added. width: of the text encoder's states.
     patch, frames = vision.get("patch_size", 16), vision.get("temporal_patch_size", 2)
     merge = vision.get("spatial_merge_size", 2)
     names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(deepstack))]
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_IMAGE_TENSORS | _mergers(names),
         unused=_OUTSIDE_IMAGES,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
@@ -24,7 +24,7 @@ FLASH_TENSORS = {
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a RoBERTa."""
     options.require("position_embedding_type", "absolute")
     # Rows of the position table up to the padding token's id belong to no position.
@@ -34,7 +34,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         input_positions=Learned(offset=offset),
         max_positions=options["max_position_embeddings"] - offset,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors={**bert.TENSORS, **FLASH_TENSORS},
         unused=UNUSED,

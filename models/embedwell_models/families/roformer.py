@@ -1,7 +1,7 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
@@ -15,7 +15,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # unused sinusoids
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a RoFormer."""
     options.require("rotary_value", False)
     width = options["hidden_size"]
@@ -26,7 +26,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         positions=Rotary(dim=width // options["num_attention_heads"], interleaved=True),
     )
     project = affine("embeddings_project", "project") if config.embedding_size != width else {}
-    return CheckpointLayout(
+    return ModelSpec(
         config=config, tensors={**TENSORS, **project}, unused=UNUSED, prefixes=("roformer.",)
     )
 

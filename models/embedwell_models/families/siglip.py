@@ -3,10 +3,10 @@
 Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
 from embedwell_models.errors import ModelError
 from embedwell_models.families import clip, vision
 from embedwell_models.families.family import DocsRow, Family
@@ -16,7 +16,7 @@ _HEAD = "text_model.head.weight"
 UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")
 
 
-def text_and_images(options: JsonConfig) -> CheckpointLayout:
+def text_and_images(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images.
 
     Raises ModelError if text and image vectors have different widths.
@@ -25,13 +25,13 @@ def text_and_images(options: JsonConfig) -> CheckpointLayout:
     return _both(options, text, vision.siglip(images))
 
 
-def of_any_proportions(options: JsonConfig) -> CheckpointLayout:
+def of_any_proportions(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and of images that keep their proportions (NaFlex)."""
     text, images = options.nested("text_config"), options.nested("vision_config")
     return _both(options, text, vision.siglip2(images))
 
 
-def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> CheckpointLayout:
+def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> ModelSpec:
     config = _text_config(text)
     width = text.get("projection_size", config.hidden_size)
     if width != images.width:
@@ -40,7 +40,7 @@ def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> Checkpoin
             f"images {images.width} (hidden_size): they cannot be compared"
         )
     projection = Projection(tensor=_HEAD, width=width, bias=True, padded=True)
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=clip.TENSORS,
         unused=UNUSED,

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.tables import stored
@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-def read_folder(folder: Path) -> CheckpointLayout:
+def read_folder(folder: Path) -> ModelSpec:
     """Build the spec from the checkpoint's header and model2vec's config.json, if there is one.
 
     Raises ModelError if there is no table.
@@ -41,7 +41,7 @@ def read_folder(folder: Path) -> CheckpointLayout:
         max_positions=_max_length(folder) if family == "model2vec" else UNLIMITED,
         norm_eps=0.0,
     )
-    return CheckpointLayout(config=config, tensors=tensors[family])
+    return ModelSpec(config=config, tensors=tensors[family])
 
 
 def _has_rows(family: str, tensors: Iterable[str]) -> bool:

@@ -3,10 +3,10 @@
 Each layer of an umT5 has its own buckets.
 """
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Buckets
 
@@ -19,7 +19,7 @@ _NETWORKS = {  # name -> whether the network is gated, and its activation
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a T5's encoder; a decoder in the checkpoint is ignored."""
     gated, activation = _feed_forward(options)
     shared = options["model_type"] != "umt5"
@@ -44,7 +44,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         ),
         scale=1.0,
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=_tensors(gated, shared),
         unused=("decoder.*", "lm_head.weight", "classifier.*", "classification_head.*"),

@@ -6,9 +6,9 @@ the decoder. The encoder of images is not read.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, DecoderSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.config.model_spec import DecoderSpec, ModelSpec
 from embedwell_models.config.option_files import KALM_RERANKER
 from embedwell_models.families import gemma
 from embedwell_models.families.decoder import sliding_window
@@ -25,7 +25,7 @@ _OWN_NORMS = {  # Gemma's names -> those of T5Gemma 2
 _TABLE = "embed_tokens.weight"
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a T5Gemma 2 for texts."""
     options.require("architectures", [_CLASS])
     options.require("tie_word_embeddings", True)
@@ -33,13 +33,13 @@ def read(options: JsonConfig) -> CheckpointLayout:
     encoder = _encoder(text)
     stated = JsonConfig.optional(options.path.with_name(KALM_RERANKER))
     decoder = DecoderSpec(
-        layout=_decoder(options.nested("decoder"), encoder),
+        model=_decoder(options.nested("decoder"), encoder),
         chunk_size=stated.nullable("encoder_chunk_size", _CHUNK_SIZE) or 1,
     )
     return replace(encoder, decoder=decoder)
 
 
-def _encoder(options: JsonConfig) -> CheckpointLayout:
+def _encoder(options: JsonConfig) -> ModelSpec:
     # Of an even window, the token itself counts as one before it.
     options.require("use_bidirectional_attention", False)
     width = sliding_window(options) or 1
@@ -54,7 +54,7 @@ def _encoder(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _decoder(options: JsonConfig, encoder: CheckpointLayout) -> CheckpointLayout:
+def _decoder(options: JsonConfig, encoder: ModelSpec) -> ModelSpec:
     for key, value in (
         ("hidden_size", encoder.config.hidden_size),
         ("vocab_size", encoder.config.vocab_size),
@@ -79,7 +79,7 @@ def _decoder(options: JsonConfig, encoder: CheckpointLayout) -> CheckpointLayout
     )
 
 
-def _own_names(spec: CheckpointLayout) -> dict[str, str]:
+def _own_names(spec: ModelSpec) -> dict[str, str]:
     names = {}
     for theirs, ours in spec.tensors.items():
         parts = [_OWN_NORMS.get(part, part) for part in theirs.split(".")]

@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.positions.schemes import Learned, Scheme
 
@@ -88,7 +88,7 @@ def siglip_tokens(  # noqa: PLR0913 - all but one by name
 
     merge, token_id: see ImageSpec. width: of the text encoder's states. connector: name of the
     projection to it -> connector; or of a norm and two layers -> connector.norm, .up and .down.
-    prefixes, unused: see CheckpointLayout. Raises ModelError for patches that do not fill whole
+    prefixes, unused: see ModelSpec. Raises ModelError for patches that do not fill whole
     blocks.
     """
     options.get("vision_use_head", True)  # the head pools, so nothing reads it
@@ -122,7 +122,7 @@ def siglip2(options: JsonConfig) -> ImageSpec:
         raise options.unsupported("num_patches", patches, "the square of a whole number")
     config = _layers(options, class_tokens=0, grid=grid, activation=_GELU, eps=1e-6)
     config = replace(config, input_positions=Scheme())
-    encoder = CheckpointLayout(
+    encoder = ModelSpec(
         config=config,
         tensors={**_SIGLIP, "embeddings.position_embedding.weight": "patch.positions"},
         unused=_UNUSED,
@@ -169,7 +169,7 @@ def _spec(
     projection: Projection | None,
 ) -> ImageSpec:
     side = options.get("patch_size", patch)
-    encoder = CheckpointLayout(
+    encoder = ModelSpec(
         config=config,
         tensors=tensors,
         unused=_UNUSED,

@@ -1,9 +1,9 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import classification_heads
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
@@ -34,7 +34,7 @@ UNUSED = (  # a text has one segment, and no token is masked
 )
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an XLNet.
 
     All tokens are in one segment, so segment scores are the same for every key. XLNet's tokenizer
@@ -57,7 +57,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         norm_eps=options.get("layer_norm_eps", 1e-12),
         positions=TransformerXL(),
     )
-    return CheckpointLayout(
+    return ModelSpec(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,

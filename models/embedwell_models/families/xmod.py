@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.family import DocsRow, Family
@@ -16,7 +16,7 @@ ADAPTER_TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointLayout:
+def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of an X-MOD with the adapters of its default language, if it has one."""
     options.require("pre_norm", False)
     options.require("adapter_layer_norm", False)

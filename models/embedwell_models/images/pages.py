@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.patches import PatchPreprocessing, Row
+from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import (
     FILES,
     Normalization,
@@ -22,7 +22,7 @@ from embedwell_models.images.preprocessing import (
     joint_options,
     resampling,
 )
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Floats, TokenIds
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
@@ -75,7 +75,7 @@ class Pages(Protocol):
         """Return the text of a page, with a placeholder for each token of its images."""
         ...
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of a page's images."""
         ...
 
@@ -180,7 +180,7 @@ class TiledPages:
         parts.append(f"{_AROUND_TILE}{_WHOLE_PAGE}{tile}{_AROUND_TILE}")
         return self.prompt.replace(self.placeholder, "".join(parts))
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of all tiles."""
         check_tokens(ids, self.id, sum(map(self.tokens, images)))
 
@@ -231,7 +231,7 @@ class SquarePages:
     def text(self, images: Sequence[Pixels]) -> str:
         return self.prompt.replace(self.placeholder, self.placeholder * self.tokens_of_page)
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         check_tokens(ids, self.id, self.tokens_of_page)
 
 
@@ -253,7 +253,7 @@ class PatchPages:
     def text(self, images: Sequence[Pixels]) -> str:
         return self.patches.text(images)
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         self.patches.check_tokens(ids, images)
 
 
@@ -279,7 +279,7 @@ def page_prompt(folder: Path, page_format: PageFormat) -> str:
     return prompt
 
 
-def check_tokens(ids: Row, id: int, expected: int) -> None:
+def check_tokens(ids: TokenIds, id: int, expected: int) -> None:
     """Raise ImageTokensError unless a page's text has the tokens of its image. id: of each."""
     present = int((np.asarray(ids) == id).sum())
     if present != expected:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from embedwell_models.config.checkpoint_layout import ImageTokenSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.preprocessing import (
@@ -19,9 +18,7 @@ from embedwell_models.images.preprocessing import (
     joint_options,
     resampling,
 )
-from embedwell_models.vectors import Floats
-
-Row = Sequence[int] | npt.NDArray[np.integer]
+from embedwell_models.vectors import Floats, TokenIds
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
@@ -171,11 +168,11 @@ class PatchPreprocessing:
             for part in parts
         )
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
         check_image_tokens(ids, self.id, self.placeholder, [*map(self.tokens, images)])
 
-    def pooled_tokens(self, ids: Row) -> tuple[int, int]:
+    def pooled_tokens(self, ids: TokenIds) -> tuple[int, int]:
         """Return the index of the first token that is pooled, and that after the last.
 
         Raises ImageTokensError for an image whose last token is cut off.
@@ -204,7 +201,7 @@ class PatchPreprocessing:
         return Patches(repeated.reshape(rows * columns, -1), rows, columns)
 
 
-def check_image_tokens(ids: Row, id: int, placeholder: str, expected: Sequence[int]) -> None:
+def check_image_tokens(ids: TokenIds, id: int, placeholder: str, expected: Sequence[int]) -> None:
     """Raise ImageTokensError unless a text has runs of tokens of these lengths, one for each image.
 
     id, placeholder: id and text of each token of an image.

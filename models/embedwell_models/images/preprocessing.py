@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.vectors import Floats

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.patches import PatchPreprocessing, Row, check_image_tokens
+from embedwell_models.images.patches import PatchPreprocessing, check_image_tokens
 from embedwell_models.images.preprocessing import FILES, Normalization, Pixels
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Floats, TokenIds
 
 QUERY_PREFIX, PASSAGE_PREFIX = "query:", "passage:"
 PLACEHOLDER = "<IMG_CONTEXT>"
@@ -142,7 +142,7 @@ class TilePreprocessing:
         has_image = any(not isinstance(part, str) for part in parts)
         return "".join([f"{PASSAGE_PREFIX} " * has_image, *texts])
 
-    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
         check_image_tokens(ids, self.id, PLACEHOLDER, [*map(self.tokens, images)])
 

@@ -13,7 +13,7 @@ import numpy as np
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
@@ -98,8 +98,8 @@ class BackendWithoutTorch:
     def device_linear(self) -> LinearFactory:
         return self.linear
 
-    def inputs(self, layout: CheckpointLayout, weights: Weights) -> InputTables:
-        return InputTables.of(layout.config, weights)
+    def inputs(self, spec: ModelSpec, weights: Weights) -> InputTables:
+        return InputTables.of(spec.config, weights)
 
 
 class KernelBackend(BackendWithoutTorch):
@@ -163,17 +163,17 @@ def choose_device(name: str, device_files: Path = Path("/dev")) -> Device:
 
 
 def choose_backend(
-    layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
+    spec: ModelSpec, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> Backend:
     """Choose the kernels if they compute the whole encoder, numpy for a table, otherwise torch.
 
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library. Raises
     ModuleNotFoundError if torch is needed and not installed.
     """
-    reason = why_torch(layout, weights, device, cpu_features)
+    reason = why_torch(spec, weights, device, cpu_features)
     parts = cpu_features, HostLinearFactory(cpu_features)
     if reason is None:
-        compiled = _kernels_compute(layout, weights, cpu_features)
+        compiled = _kernels_compute(spec, weights, cpu_features)
         return KernelBackend(*parts) if compiled else TableBackend(*parts)
     from embedwell_models.loading.on_torch import TorchBackend
 
@@ -181,24 +181,22 @@ def choose_backend(
 
 
 def why_torch(
-    layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
+    spec: ModelSpec, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> str | None:
     """Return what torch computes of an encoder; None if the kernels or numpy compute all of it."""
     if device.type != "cpu":
         return f"the device {device}"
-    if is_table(weights) or _kernels_compute(layout, weights, cpu_features):
+    if is_table(weights) or _kernels_compute(spec, weights, cpu_features):
         return None
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
-    return f"the layers of this {layout.config.family} model"
+    return f"the layers of this {spec.config.family} model"
 
 
-def _kernels_compute(
-    layout: CheckpointLayout, weights: Weights, cpu_features: frozenset[str]
-) -> bool:
+def _kernels_compute(spec: ModelSpec, weights: Weights, cpu_features: frozenset[str]) -> bool:
     is_compiled = library.best_isa("float32", cpu_features) is not None
-    alone = layout.decoder is None
-    return is_compiled and alone and kernels_support(layout.config, weights)
+    alone = spec.decoder is None
+    return is_compiled and alone and kernels_support(spec.config, weights)
 
 
 def why_torch_for_custom_encoder(description: ModelDescription) -> str | None:
@@ -223,14 +221,14 @@ def expect_torch(
     encoders = [(description.spec, description.encoder)]
     if description.images:
         encoders.append((description.images.encoder, description.image_encoder))
-    for layout, folder in encoders:
+    for spec, folder in encoders:
         shapes = {
             ours: header.shape
             for theirs, header in weights.headers(folder).items()
-            for ours in layout.rename(theirs)
+            for ours in spec.rename(theirs)
             if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
         }
-        reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
+        reason = why_torch(spec, _without_memory(shapes), Device("cpu"), cpu_features)
         if reason is not None:
             return reason
     return IMAGE_ENCODER_REASON if description.image_tokens else None

@@ -6,7 +6,7 @@ from math import prod
 
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import WithoutWeights, projection_module
@@ -54,8 +54,8 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     encoder, *modules = description.checkpoints()
     images, family = description.images, families.named(description.spec.config.family)
     yield from _encoder_sizes(description.spec, weights.headers(encoder), family)
-    for layout in _beside_encoder(description):
-        yield from _encoder_sizes(layout, weights.headers(encoder), family)
+    for spec in _further_specs(description):
+        yield from _encoder_sizes(spec, weights.headers(encoder), family)
     if images:
         headers = weights.headers(description.image_encoder)
         yield from _encoder_sizes(images.encoder, headers, family)
@@ -64,7 +64,7 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
         yield sum(map(prod, dense.shapes.values())), False
     if description.spec.latents:
         yield description.spec.latents.size, True
-    for module in description.sentence.modules:
+    for module in description.recipe.modules:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
@@ -75,16 +75,16 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
         yield images.projection.width * images.encoder.config.hidden_size, False
 
 
-def _beside_encoder(description: ModelDescription) -> Iterator[CheckpointLayout]:
+def _further_specs(description: ModelDescription) -> Iterator[ModelSpec]:
     # Layers in the files of the encoder that are not the encoder's.
     if tokens := description.image_tokens:
         yield tokens.encoder
     if decoder := description.spec.decoder:
-        yield decoder.layout
+        yield decoder.model
 
 
 def _encoder_sizes(
-    spec: CheckpointLayout,
+    spec: ModelSpec,
     headers: Mapping[str, safetensors_files.TensorHeader],
     family: Family,
 ) -> Iterator[tuple[int, bool]]:

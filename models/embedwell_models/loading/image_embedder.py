@@ -7,7 +7,7 @@ import numpy as np
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.batch import Batch

@@ -236,11 +236,11 @@ def _log_attention_of_code(description: ModelDescription) -> None:
 
 
 def _warn_of_assumed_pooling(description: ModelDescription) -> None:
-    if description.sentence.pooling_source == "assumed":
+    if description.recipe.pooling_source == "assumed":
         log.warning(
             "%s states no pooling: %s is assumed; EMBEDWELL_POOLING, or pooling= in Python, names "
             "another",
-            *(description.path, description.sentence.pooling[0]),
+            *(description.path, description.recipe.pooling[0]),
         )
 
 
@@ -276,7 +276,7 @@ def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of `on_torch`
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
-    return VectorHead(description.path, description.sentence.modules, linear)
+    return VectorHead(description.path, description.recipe.modules, linear)
 
 
 def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vectors:
@@ -284,4 +284,4 @@ def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vector
     if description.multi_vector:
         return token_vectors_function(head, description.spec.config.num_layers)
     compared = head.without_last() if description.classifier else head
-    return pooled_vectors_function(compared, description.sentence.pooling)
+    return pooled_vectors_function(compared, description.recipe.pooling)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
@@ -46,8 +46,8 @@ class TorchBackend:
     def device_linear(self) -> LinearFactory:
         return device_linear(resolve_device(str(self.device)))
 
-    def inputs(self, layout: CheckpointLayout, weights: Weights) -> InputEmbeddings:
-        return InputEmbeddings(layout.config, weights, resolve_device(str(self.device)))
+    def inputs(self, spec: ModelSpec, weights: Weights) -> InputEmbeddings:
+        return InputEmbeddings(spec.config, weights, resolve_device(str(self.device)))
 
     def text_encoders(
         self,
@@ -83,7 +83,7 @@ class TorchBackend:
 def _decoder_weights(description: ModelDescription) -> DecoderWeights | None:
     if (decoder := description.spec.decoder) is None:
         return None
-    return DecoderWeights(decoder, weights.load(description.encoder, decoder.layout))
+    return DecoderWeights(decoder, weights.load(description.encoder, decoder.model))
 
 
 def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model

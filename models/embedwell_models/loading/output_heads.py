@@ -72,7 +72,7 @@ class SpladeOutputs:
     def __init__(
         self, description: ModelDescription, encoder: SpladeEncoder, tokenizer: Tokenizer
     ) -> None:
-        sparse, vocab_size = description.sentence.sparse, description.spec.config.vocab_size
+        sparse, vocab_size = description.recipe.sparse, description.spec.config.vocab_size
         self._encoder, self._query_vectors = encoder, None
         if isinstance(sparse, Splade) and sparse.query is not None:
             self._query_vectors = QueryVectors(
@@ -95,8 +95,8 @@ class StateOutputs:
     def __init__(self, model: LoadedModel) -> None:
         description = model.description
         self._encoder, self._head = model.encoder, model.head
-        self._poolings, self._token_weights = description.sentence.pooling, None
-        if isinstance(description.sentence.sparse, BgeM3Sparse):
+        self._poolings, self._token_weights = description.recipe.pooling, None
+        if isinstance(description.recipe.sparse, BgeM3Sparse):
             width = description.spec.config.hidden_size
             self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
         options = description.token_options
@@ -132,12 +132,12 @@ def multi_vector_heads(model: LoadedModel) -> Heads:
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    folder, sentence = model.description.path, model.description.sentence
+    folder, recipe = model.description.path, model.description.recipe
     if encoder := _on_device(model):
         from embedwell_models.torch_backend import device_heads as on
 
-        transforms = [on.load_transform(folder, each, encoder.device) for each in sentence.modules]
-        transforms += [on.normalize] * sentence.normalize
+        transforms = [on.load_transform(folder, each, encoder.device) for each in recipe.modules]
+        transforms += [on.normalize] * recipe.normalize
         return on.DeviceHeads(encoder, {MULTI: on.of_tokens(transforms)})
     head = _only_head(model)
     return _host_heads(model, {MULTI: lambda states, _: head(states)})
@@ -148,7 +148,7 @@ def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -
 
     token_weights: None for a model without them.
     """
-    poolings = model.description.sentence.pooling
+    poolings = model.description.recipe.pooling
     layer = _token_layer(model) if MULTI in model.description.outputs else None
     if encoder := _on_device(model):
         from embedwell_models.torch_backend import device_heads as on
@@ -198,7 +198,7 @@ def _projected(model: LoadedModel, layer: WeightAndBias) -> Callable[[Floats], F
 
 def _only_head(model: LoadedModel) -> Callable[[Floats], Floats]:
     # Of a model without a dense vector of a text.
-    finish = normalize if model.description.sentence.normalize else _identity
+    finish = normalize if model.description.recipe.normalize else _identity
     return lambda states: finish(model.head(states))
 
 

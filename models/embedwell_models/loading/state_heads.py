@@ -43,7 +43,7 @@ def head_of_states(  # noqa: PLR0913 - two are keyword-only
     latent_encoder: add it to an encoder of as many layers. Raises ModelError for a tensor that is
     missing or of a wrong shape.
     """
-    splade, latents = description.sentence.sparse, description.spec.latents
+    splade, latents = description.recipe.sparse, description.spec.latents
     config = description.spec.config
     if isinstance(splade, Splade):
         head = load_masked_lm_weights(
@@ -69,7 +69,7 @@ def with_state_functions(
     that are missing or of a wrong shape.
     """
     config = description.spec.config
-    if module := description.sentence.layer_weights:
+    if module := description.recipe.layer_weights:
         layer_weights = load_layer_weights(description.path, module)
         if device.type != "cpu":
             from embedwell_models.torch_backend.device_heads import with_mixed_layers

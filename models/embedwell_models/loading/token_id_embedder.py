@@ -13,7 +13,7 @@ import numpy as np
 
 from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend.quantization import QUANTIZED
-from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, without_trailing
+from embedwell_models.encoder.batch import Batch, IdRows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
@@ -27,7 +27,7 @@ from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.vectors import Floats, normalize
+from embedwell_models.vectors import Floats, TokenIds, normalize
 
 if TYPE_CHECKING:
     from embedwell_models.loading.loaded_model import LoadedModel
@@ -162,10 +162,10 @@ class TokenIdEmbedder:
         description = model.description
         # Not the model's tokenizer, which may have been loaded to compare precisions, and is large.
         self._load_tokenizer: Callable[[], Tokenizer] = cache(description.tokenizer)
-        self.sentence, self.dim = description.sentence, description.dim
+        self.recipe, self.dim = description.recipe, description.dim
         self.unicode_normalization = description.unicode_normalization
         self.allowed_dimensions = description.allowed_dimensions()
-        self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.sentence.padded else None
+        self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.recipe.padded else None
         self.classifier = description.classifier
         self.multi_vector = (
             description.multi_vector_rules(model.tokenizer)
@@ -204,7 +204,7 @@ class TokenIdEmbedder:
     @property
     def max_length(self) -> int:
         """Maximum number of tokens that are read of a text, special tokens included."""
-        return self.sentence.max_length
+        return self.recipe.max_length
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -217,7 +217,11 @@ class TokenIdEmbedder:
         return self._encoder.prefetch_depth
 
     def encode(
-        self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
+        self,
+        ids: IdRows,
+        *,
+        normalized: bool | None = None,
+        prompt_token_counts: Sequence[int] = (),
     ) -> Floats:
         """Embed B sequences of token ids in one forward pass: (B, dim).
 
@@ -232,12 +236,12 @@ class TokenIdEmbedder:
                 "the model has a vector for each token, not one for a text; use encode_tokens"
             )
         batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
-        vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
-        normalized = self.sentence.normalize if normalized is None else normalized
+        vectors = self._head(self._encoder.vectors(batch, self.recipe.pooling))
+        normalized = self.recipe.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
 
     def outputs(
-        self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
+        self, ids: IdRows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
     ) -> list[TextOutputs]:
         """Compute the named outputs of B sequences of token ids in one forward pass.
 
@@ -251,7 +255,7 @@ class TokenIdEmbedder:
         batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
         return self._output_computer(batch, names)
 
-    def encode_tokens(self, ids: Rows) -> list[Floats]:
+    def encode_tokens(self, ids: IdRows) -> list[Floats]:
         """Embed each token of B sequences in one forward pass: B arrays (length, dim).
 
         The vectors are normalised if the model's files say so.
@@ -264,7 +268,7 @@ class TokenIdEmbedder:
         outputs = self.outputs(ids, [MULTI])
         return [text.multi for text in outputs if text.multi is not None]
 
-    def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
+    def hidden(self, ids: IdRows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B arrays (length, D).
 
         layer: the number of layers to apply (by default all), or the name of an input embedding:
@@ -295,7 +299,7 @@ class TokenIdEmbedder:
             raise ValueError("the model has no image encoder")
         return self.images.encode(images)
 
-    def encode_page(self, ids: Row, images: Sequence[Pixels]) -> Floats:
+    def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         """Embed each token of the image of a page: (length, dim).
 
         ids: of the page's text, with the id of `config.json` for each token of an image. images:
@@ -317,7 +321,7 @@ class TokenIdEmbedder:
     def _read_tiles(
         self,
         tiled: TiledPages | SquarePages | TilePreprocessing,
-        ids: Row,
+        ids: TokenIds,
         images: Sequence[Pixels],
     ) -> Batch:
         """Return a text with the vectors of the tiles in place of those of its image tokens."""
@@ -327,7 +331,7 @@ class TokenIdEmbedder:
         vectors[batch.ids == tiled.id] = self.images.encode(tiled.tiles(images))
         return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
 
-    def encode_with_images(self, ids: Row, images: Sequence[Pixels]) -> Floats:
+    def encode_with_images(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         """Embed a text with images: (1, dim), not normalised.
 
         The first call loads the image encoder, unless `warm` has done so.
@@ -344,13 +348,13 @@ class TokenIdEmbedder:
         self.patches.check_tokens(ids, images)
         if isinstance(self.patches, TilePreprocessing):
             read = self._read_tiles(self.patches, ids, images)
-            return self._head(self._encoder.vectors(read, self.sentence.pooling))
+            return self._head(self._encoder.vectors(read, self.recipe.pooling))
         assert self._load_texts_with_images is not None
         first, end = self.patches.pooled_tokens(ids)
         batch = self._batch([ids[:end]], [first])
         cut = [self.patches.cut(pixels) for pixels in images]
         encoder = self._load_texts_with_images()
-        return self._head(encoder.vectors(batch, cut, self.sentence.pooling))
+        return self._head(encoder.vectors(batch, cut, self.recipe.pooling))
 
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
@@ -376,24 +380,24 @@ class TokenIdEmbedder:
                 self.outputs(ids, [name])
         log.info("warmed the kernels of the GPU in %.1f s", time.perf_counter() - start)
 
-    def try_out(self, ids: Rows) -> None:
+    def try_out(self, ids: IdRows) -> None:
         """Compute the first output of token ids as for a request, and discard it."""
         first = self.output_names[:1]  # a classifier has logits alone
         _ = self.encode(ids) if first in ((), (DENSE,)) else self.outputs(ids, first)
 
-    def _cut(self, ids: Rows) -> Rows:
+    def _cut(self, ids: IdRows) -> IdRows:
         """Cut the tokens at the end of a text that its vector does not depend on."""
-        end, pad_id = self.sentence.end, self.sentence.pad_id
+        end, pad_id = self.recipe.end, self.recipe.pad_id
         if pad_id is not None:
             return [without_trailing(row, pad_id) for row in ids]
         return ids if end is None else [truncate_after(row, end) for row in ids]
 
-    def _padded(self, ids: Rows) -> Rows:
+    def _padded(self, ids: IdRows) -> IdRows:
         if self._pad_id is None:
             return ids
         return [[*row, *[self._pad_id] * (self.max_length - len(row))] for row in ids]
 
-    def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
+    def _batch(self, ids: IdRows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
         batch.check_bounds(config.num_ids, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import TORCH_MISSING
 from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
 from embedwell_models.images.patches import PatchPreprocessing
@@ -18,7 +18,7 @@ from embedwell_models.tokenizer.formats import TextFormat
 log = logging.getLogger(__name__)
 
 
-def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing | None:
+def read_preprocessing(encoder: Path, spec: ModelSpec) -> Preprocessing | None:
     """Read that of images with vectors of their own; None for a model without such images.
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
@@ -29,7 +29,7 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
 
 
 def read_pages(
-    folder: Path, encoder: ModuleEntry, spec: CheckpointLayout
+    folder: Path, encoder: ModuleEntry, spec: ModelSpec
 ) -> TiledPages | SquarePages | PatchPages | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
@@ -50,7 +50,7 @@ def read_pages(
 
 
 def read_patches(
-    folder: Path, encoder: ModuleEntry, spec: CheckpointLayout, text_format: TextFormat | None
+    folder: Path, encoder: ModuleEntry, spec: ModelSpec, text_format: TextFormat | None
 ) -> ImageTokens | None:
     """Read that of images which are tokens of a text; None for a model without such images.
 

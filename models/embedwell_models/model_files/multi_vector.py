@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
 from embedwell_models.images.pages import read_processor
@@ -99,7 +99,7 @@ class MultiVectorOptions:
     skips_first: bool = False
 
     @property
-    def tensors_beside_encoder(self) -> list[str]:
+    def tensors_in_encoder_file(self) -> list[str]:
         """Names of the modules' tensors that are stored in the encoder's file."""
         dense = (module for module in self.modules if isinstance(module, Dense))
         return [module.tensor for module in dense if not module.has_own_file]
@@ -116,7 +116,7 @@ class MultiVectorOptions:
 
     @classmethod
     def read(
-        cls, folder: Path, entries: Sequence[ModuleEntry], spec: CheckpointLayout
+        cls, folder: Path, entries: Sequence[ModuleEntry], spec: ModelSpec
     ) -> "MultiVectorOptions | None":
         """Read the options of a folder; return None for other kinds of models.
 
@@ -146,7 +146,7 @@ BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True, skips_
 """BGE-M3: every token but the first has a vector, in queries and documents (arXiv 2402.03216)."""
 
 
-BESIDE_DENSE = MultiVectorOptions(modules=(), normalize=True)
+NEXT_TO_DENSE = MultiVectorOptions(modules=(), normalize=True)
 """A projection of every token's state, next to the dense vector of a text."""
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, TextRole
 from embedwell_models.model_files.pooling_modes import AUTO
@@ -90,7 +90,7 @@ class MultiVectorRules:
 
 
 def refuse_unsupported(
-    path: Path, options: MultiVectorOptions, spec: CheckpointLayout, pooling: str
+    path: Path, options: MultiVectorOptions, spec: ModelSpec, pooling: str
 ) -> None:
     """Raise ModelError for a pooling of the operator, and for an expansion too long or different.
 

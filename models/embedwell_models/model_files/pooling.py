@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from embedwell_models.config.checkpoint_layout import Projection
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import Projection
 from embedwell_models.errors import ModelError
 from embedwell_models.families.remote_code import bidirectional_code
 from embedwell_models.model_files.card import has_modules

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from embedwell_models.config.checkpoint_layout import Projection
+from embedwell_models.config.model_spec import Projection
 
 RESIDUAL = "residual.weight"
 """Name of the second matrix of a Dense."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.errors import ImageError, ImageTokensError, InputError
 from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels, Preprocessing

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 
 Role = Literal["query", "document", "classification", "clustering"]
 
@@ -44,12 +44,12 @@ class Prompt:
 class Prompts:
     """Chooses the prompt of a request among those in the model's files."""
 
-    def __init__(self, sentence: VectorRecipe, advice: str = "") -> None:
+    def __init__(self, recipe: VectorRecipe, advice: str = "") -> None:
         """advice: added to the error of an unknown name, if the model has none."""
         self._advice = advice
-        self._texts, self._role = sentence.prompts, sentence.role
-        names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
-        self._default = Prompt(next(names, None), sentence.default_prompt)
+        self._texts, self._role = recipe.prompts, recipe.role
+        names = (name for name, text in self._texts.items() if text == recipe.default_prompt)
+        self._default = Prompt(next(names, None), recipe.default_prompt)
 
     def resolve(
         self, text: str | None, name: str | None, role: Role | None, task: str | None = None

@@ -15,7 +15,7 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument, ChunkReader
 from embedwell_models.read.images import PreparedContent, PreparedInput
 from embedwell_models.read.inputs import InputOptions, InputRow, TextOrIds, check_tokens
@@ -39,7 +39,7 @@ class RowTokenizer:
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
         tokenizer: Tokenizer,
-        sentence: VectorRecipe,
+        recipe: VectorRecipe,
         *,
         vocabulary_rows: int,
         min_tokens: int,
@@ -54,7 +54,7 @@ class RowTokenizer:
         auto_truncate: whether to truncate inputs unless the options decide.
         raw_token_ids: whether to accept token ids without special tokens.
         """
-        self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
+        self._tokenizer, self._recipe, self._min_tokens = tokenizer, recipe, min_tokens
         self.max_length = tokenizer.max_length
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
         self._ids_beyond_table = tokenizer.max_id > self._last_id
@@ -74,7 +74,7 @@ class RowTokenizer:
         (texts, indices), side = _prompted(inputs, prompt), self._side(options)
         try:
             has_prompt = bool(prompt and texts)
-            count = self._sentence.prompt_token_count(prompt, self._tokenizer) if has_prompt else 0
+            count = self._recipe.prompt_token_count(prompt, self._tokenizer) if has_prompt else 0
             limit = self.max_counted_tokens(options, count)
             encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
             start = (yield from self._template_start(prompt)) if texts else ()
@@ -239,7 +239,7 @@ class RowTokenizer:
 
     def _template_start(self, prompt: str) -> Steps[Sequence[int]]:
         # The ids of a chat template before a text are never cut off.
-        if self._sentence.text_format is None:
+        if self._recipe.text_format is None:
             return ()
         return (yield from self._tokenizer.ids_without_special(prompt))
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.read.prompts import Prompts
@@ -20,16 +20,16 @@ class TextReader:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        sentence: VectorRecipe,
+        recipe: VectorRecipe,
         *,
         vocabulary_rows: int,
         min_tokens: int,
     ) -> None:
         """vocabulary_rows, min_tokens: see RowTokenizer."""
-        self._sentence, self._prompts = sentence, Prompts(sentence)
+        self._recipe, self._prompts = recipe, Prompts(recipe)
         self._tokenizer = RowTokenizer(
             tokenizer,
-            sentence,
+            recipe,
             vocabulary_rows=vocabulary_rows,
             min_tokens=min_tokens,
             max_tokens=sys.maxsize,
@@ -65,4 +65,4 @@ class TextReader:
 
     def _before_text(self, options: InputOptions) -> str:
         prompt = self._prompts.resolve(options.prompt, options.prompt_name, options.role)
-        return self._sentence.before_text(prompt.text)
+        return self._recipe.before_text(prompt.text)

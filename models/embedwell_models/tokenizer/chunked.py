@@ -11,12 +11,12 @@ from typing import TypeVar
 import tokenizers
 
 from embedwell_models.errors import UnsplittableTextError
+from embedwell_models.tokenizer.fast_bert_tokenizer import fastest_tokenizer
 from embedwell_models.tokenizer.rust_tokenizer import without_panic
 from embedwell_models.tokenizer.special_tokens import SpecialTokens
 from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds, tokens_of
-from embedwell_models.tokenizer.word_cache import fastest_tokenizer
 
 _CHARACTERS_PER_TOKEN = 16  # more than almost any text has on average
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from embedwell_models.checkpoint.weights import Weights, shapes_of
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, DecoderSpec
+from embedwell_models.config.model_spec import DecoderSpec, ModelSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import (
     build_in_kernels,
@@ -121,7 +121,7 @@ class TorchEncoderFactory:
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
         if self.decoder is not None:
             spec, weights = self.decoder.spec, self.decoder.weights
-            decoder = TorchLayers(spec.layout.config, weights, linear, device)
+            decoder = TorchLayers(spec.model.config, weights, linear, device)
             return EncoderDecoder(embeddings, layers, decoder, spec.chunk_size)
         if graphs is None or device.type != "cuda":
             return TorchEncoder(embeddings, layers)
@@ -139,7 +139,7 @@ class TorchEncoderFactory:
         return TorchEncoder(embeddings, layers, runner)
 
 
-def plan_on_gpu(layout: CheckpointLayout, name: str, dtype: str) -> PassPlan | None:
+def plan_on_gpu(spec: ModelSpec, name: str, dtype: str) -> PassPlan | None:
     """Describe the passes of a model on the GPU with a name, or on the first one; None without it.
 
     name: auto, cuda or cuda:N. dtype: auto for the precision of the GPU.
@@ -147,16 +147,16 @@ def plan_on_gpu(layout: CheckpointLayout, name: str, dtype: str) -> PassPlan | N
     if (gpu := usable_gpu(name)) is None:
         return None
     precision = half_precision(gpu) if dtype == "auto" else dtype
-    return expected_plan(layout, operators_for(gpu), precision)
+    return expected_plan(spec, operators_for(gpu), precision)
 
 
-def expected_plan(layout: CheckpointLayout, operators: Operators, dtype: str) -> PassPlan:
+def expected_plan(spec: ModelSpec, operators: Operators, dtype: str) -> PassPlan:
     """Describe the passes of a model with a GPU's operators, by its configuration alone."""
     meta = torch.device("meta")
-    tensors = {name: torch.empty(shape, device=meta) for name, shape in shapes_of(layout).items()}
+    tensors = {name: torch.empty(shape, device=meta) for name, shape in shapes_of(spec).items()}
     linear = TorchLinearFactory(meta, getattr(torch, dtype))
-    plan = TorchLayers(layout.config, tensors, linear, meta, operators).plan(RECORDED_SHAPES)
-    return plan if layout.decoder is None else replace(plan, shapes=(), no_graphs="a decoder")
+    plan = TorchLayers(spec.config, tensors, linear, meta, operators).plan(RECORDED_SHAPES)
+    return plan if spec.decoder is None else replace(plan, shapes=(), no_graphs="a decoder")
 
 
 def half_precision(device: torch.device) -> str:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.checkpoint_layout import ImageTokenSpec
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.encoder.batch import Integers
 from embedwell_models.images.patches import Patches
 from embedwell_models.positions import tables

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from embedwell_models.config.checkpoint_layout import ImageTokenSpec
+from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing

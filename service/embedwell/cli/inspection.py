@@ -22,7 +22,7 @@ def inspect(
     device, isa, dtype: with which the model would be loaded, see
     embedwell_models.embedder.Embedder.load.
     """
-    config, sentence = description.spec.config, description.sentence
+    config, recipe = description.spec.config, description.recipe
     tokenizer, images = description.tokenizer(), description.images
     footprint = Footprint.of(description)
     passes = expect_passes(description, device, dtype)
@@ -35,19 +35,19 @@ def inspect(
         "max_positions": config.max_positions,
         "positions": list(_positions(config)),
         "tokenizer": {"kind": tokenizer.model_type, "vocab_size": tokenizer.vocab_size},
-        "max_length": sentence.max_length,
+        "max_length": recipe.max_length,
         "truncation_side": tokenizer.side,
-        "lowercase": sentence.lowercase,
-        "pooling": sentence.pooling,
-        "pooling_source": sentence.pooling_source,
-        "include_prompt": sentence.include_prompt,
-        "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
-        "normalize": sentence.normalize,
+        "lowercase": recipe.lowercase,
+        "pooling": recipe.pooling,
+        "pooling_source": recipe.pooling_source,
+        "include_prompt": recipe.include_prompt,
+        "modules": [{"kind": type(step).__name__, **asdict(step)} for step in recipe.modules],
+        "normalize": recipe.normalize,
         "dim": description.dim,
         "modalities": ["text", "image"] if description.reads_images else ["text"],
         "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
-        "prompts": sentence.prompts,
-        "default_prompt": sentence.default_prompt,
+        "prompts": recipe.prompts,
+        "default_prompt": recipe.default_prompt,
         "weights": {"format": description.weights_format, **description.stored_numbers},
         "parameters": description.parameters,
         "memory_bytes": dict(footprint.memory),

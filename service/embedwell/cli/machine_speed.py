@@ -8,8 +8,8 @@ from math import exp, log
 import numpy as np
 
 from embedwell_models.checkpoint.weights import shapes_of
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.input_tables import InputTables
@@ -123,10 +123,10 @@ def _random_encoder(dtype: str, width: int, layers: int, features: frozenset[str
         segments=True,
     )
     segments = {"segment_table": (1, width)}
-    layout = CheckpointLayout(config=config, tensors=TENSORS, shapes=segments)
+    spec = ModelSpec(config=config, tensors=TENSORS, shapes=segments)
     generator, arrays = np.random.default_rng(0), dict[tuple[int, ...], Floats]()
     weights = {}
-    for name, shape in shapes_of(layout).items():
+    for name, shape in shapes_of(spec).items():
         if shape not in arrays:  # equal layers are as fast as different ones: each is packed
             arrays[shape] = generator.standard_normal(shape, np.float32) * np.float32(0.02)
         weights[name] = arrays[shape]

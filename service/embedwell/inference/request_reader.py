@@ -11,7 +11,7 @@ from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_input_count
 from embedwell.limits.work_queue import WorkQueue, run_in_thread
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.images import ImageReader, PreparedContent, encoded_size, find_images
 from embedwell_models.read.inputs import Input, InputOptions, InputRow, TextPair, check_tokens
@@ -51,7 +51,7 @@ class RequestReader:
     def __init__(  # noqa: PLR0913 - all but three by name
         self,
         tokenizer: Tokenizer,
-        sentence: VectorRecipe,
+        recipe: VectorRecipe,
         queue: WorkQueue,
         *,
         vocabulary_rows: int,
@@ -77,14 +77,14 @@ class RequestReader:
         segment_offset: number that is added to the ids of the second segment of a pair.
         model: index of the model among those that are served.
         """
-        self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
+        self._tokenizer, self._recipe, self._model = tokenizer, recipe, model
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
         self._images = images
-        self._prompts = Prompts(sentence, _ADVICE)
-        self._before_by_default = sentence.before_text(sentence.default_prompt)
+        self._prompts = Prompts(recipe, _ADVICE)
+        self._before_by_default = recipe.before_text(recipe.default_prompt)
         self._row_tokenizer = RowTokenizer(
             tokenizer,
-            sentence,
+            recipe,
             vocabulary_rows=vocabulary_rows,
             min_tokens=min_tokens,
             max_tokens=max_tokens,
@@ -278,7 +278,7 @@ class RequestReader:
         """Return the text before each text of the request: its prompt, or a template around it."""
         if options.prompt is options.prompt_name is options.role is options.task is None:
             return self._before_by_default
-        return self._sentence.before_text(self.resolve_prompt(options).text)
+        return self._recipe.before_text(self.resolve_prompt(options).text)
 
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
         self,

@@ -100,7 +100,7 @@ class ServedModel:
     @property
     def reads_messages(self) -> bool:
         """Whether the model reads texts as messages in a chat template."""
-        return self.description.sentence.text_format is not None
+        return self.description.recipe.text_format is not None
 
     @property
     def should_be_loaded(self) -> bool:
@@ -154,7 +154,7 @@ def _reader(
     config = model.spec.config
     return RequestReader(
         tokenizer,
-        model.sentence,
+        model.recipe,
         queue,
         vocabulary_rows=config.vocab_size,
         min_tokens=config.min_tokens,

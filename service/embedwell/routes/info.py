@@ -15,7 +15,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import ClassifierOptions, Task
 from embedwell_models.model_files.dimensions import AllowedDimensions
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import UnicodeForm
 from embedwell_models.vectors import INT8
 
@@ -212,8 +212,8 @@ def server_info(
 
     adapters: the adapters that a request can choose by its task.
     """
-    sentence, classifier, description = model.sentence, model.classifier, engine.description
-    length = sentence.max_length
+    recipe, classifier, description = model.recipe, model.classifier, engine.description
+    length = recipe.max_length
     # TEI's clients send as many texts at once as this allows, however long they are.
     client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
     batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
@@ -232,11 +232,11 @@ def server_info(
         "revision": settings.revision,
         "engine": None if description is None else asdict(description),
         "engine_restarts": engine.restarts,
-        "prompts": sentence.prompts,
-        "default_prompt": sentence.default_prompt,
+        "prompts": recipe.prompts,
+        "default_prompt": recipe.default_prompt,
         "unicode_normalization": settings.unicode_normalization,
-        "pooling": list(sentence.pooling),
-        "pooling_source": sentence.pooling_source,
+        "pooling": list(recipe.pooling),
+        "pooling_source": recipe.pooling_source,
         "auto_truncate": settings.auto_truncate,
         "vector_cache_bytes": settings.vector_cache_bytes,
         "dimensions": {"full": dimensions.full, "allowed": dimensions.allowed},
@@ -245,7 +245,7 @@ def server_info(
         "model_id": settings.model,
         "model_sha": settings.revision,
         "model_dtype": None if description is None else description.dtype,
-        "model_type": _tei_model_type(sentence, classifier),
+        "model_type": _tei_model_type(recipe, classifier),
         "served_model_name": settings.name,
         "max_concurrent_requests": _concurrent_requests(settings, engine, length),
         "max_input_length": length,
@@ -269,9 +269,9 @@ def _concurrent_requests(settings: Settings, engine: EngineHandle, length: int) 
     return min(connections, max(1, int(queued_texts)))
 
 
-def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:
+def _tei_model_type(recipe: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:
     if classifier is None:
-        pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
+        pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in recipe.pooling)
         return {"embedding": {"pooling": pooling}}
     labels: Labels = {
         "id2label": {str(index): name for index, name in enumerate(classifier.labels)},

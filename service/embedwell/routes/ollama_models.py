@@ -233,7 +233,7 @@ class OllamaModel:
                 "details": model["details"],
                 "expires_at": _NEVER,
                 "size_vram": self._size if engine.device.startswith("cuda") else 0,
-                "context_length": self._description.sentence.max_length,
+                "context_length": self._description.recipe.max_length,
             }
         ]
 
@@ -248,7 +248,7 @@ class OllamaModel:
             "model_info": {
                 "general.architecture": config.family,
                 "general.parameter_count": self._description.parameters,
-                f"{config.family}.context_length": self._description.sentence.max_length,
+                f"{config.family}.context_length": self._description.recipe.max_length,
                 f"{config.family}.embedding_length": self._description.dim,
                 f"{config.family}.block_count": config.num_layers,
             },

@@ -139,7 +139,7 @@ class SimilarityService:
                 vectors = as_matrix(context, sparse, max_values)
             else:
                 rows, vectors = await self.model.pipeline.embed(context, texts, options)
-        normalize = self.model.description.sentence.normalize
+        normalize = self.model.description.recipe.normalize
         vectors = truncate_and_normalize(vectors, None, normalize)
         return (rows[:count], vectors[:count]), (rows[count:], vectors[count:])
 

@@ -119,7 +119,7 @@ def served_task(name: str, task: str) -> str:
 
 def _all_tasks(settings: Settings, folder: Path) -> list[str]:
     # Large imports, like all modules that read a model.
-    from embedwell_models.config.checkpoint_layout import NO_ADAPTER
+    from embedwell_models.config.model_spec import NO_ADAPTER
     from embedwell_models.model_description import ModelDescription
 
     model = ModelDescription.read(folder, replace(settings.options, adapter=NO_ADAPTER))

@@ -190,7 +190,7 @@ def test_a_length_that_no_file_states_is_that_of_transformers(
     sizes = {**SIZES, "num_hash_buckets": 5000, "max_position_embeddings": 5000}
     write(Case("canine", {}, sizes), tmp_path)
     assert (
-        ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).sentence.max_length
+        ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).recipe.max_length
         == saved_tokenizer[0].model_max_length
     )
 

@@ -71,7 +71,7 @@ def test_every_chain_equals_sentence_transformers(tmp_path: Path, chain: str) ->
     # Of a text without words, the maximum there is that of no numbers.
     texts = [text for text in TEXTS if ours.tokenize([text])[0]]
     known = [text for text in texts if not {*ours.tokenize([text])[0]} <= {len(TABLE)}]
-    compared = known if "max" in ours.sentence.pooling else TEXTS
+    compared = known if "max" in ours.recipe.pooling else TEXTS
     assert len(known) == 6
     np.testing.assert_allclose(ours.embed(compared), theirs.encode(compared), atol=1e-6)
     assert ours.dim == ModelDescription.read(tmp_path).dim == theirs.encode(["x"]).shape[1]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from embedwell_models.config import tensor_names
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from tests.models.config.shape import shape
 
@@ -20,8 +20,8 @@ def test_a_name_that_no_layer_reads_is_unknown(name: str) -> None:
 
 def test_a_layout_with_an_unknown_name_is_refused() -> None:
     tensors = {"words": "token_table", **affine("layer.{}.norm", "layers.{}.ffnorm")}
-    layout = CheckpointLayout(config=shape(), tensors=tensors)
+    spec = ModelSpec(config=shape(), tensors=tensors)
     with pytest.raises(ValueError, match=r"no layer reads \['layers.{}.ffnorm.bias', .*names"):
-        layout.check_tensor_names()
+        spec.check_tensor_names()
     own = {f"layers.{{}}.ffnorm.{part}": (8,) for part in ("weight", "bias")}
-    replace(layout, shapes=own).check_tensor_names()
+    replace(spec, shapes=own).check_tensor_names()

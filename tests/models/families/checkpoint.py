@@ -16,9 +16,9 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 from embedwell_classic.encoders.own_layers import OwnLayersEncoder
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
@@ -119,7 +119,7 @@ def _centre(name: str) -> float:
 def encoder(
     folder: Path,
     linear_factory: LinearFactory | None = None,
-    spec: CheckpointLayout | None = None,
+    spec: ModelSpec | None = None,
 ) -> TorchEncoder:
     """Load our encoder on torch. spec: by default that of the folder."""
     spec = spec or families.read(folder)

@@ -86,8 +86,8 @@ def test_a_model_with_images_gives_projected_features(end: int, tmp_path: Path) 
     ours, expected = load(folder), theirs(folder)
     assert_near(ours.embed(ODD), expected)
     assert ours.dim == ModelDescription.read(folder).dim == expected.values.shape[1] == 24
-    sentence = ours.sentence
-    assert (sentence.pooling, sentence.pooling_source) == (("lasttoken",), "model")
+    recipe = ours.recipe
+    assert (recipe.pooling, recipe.pooling_source) == (("lasttoken",), "model")
 
 
 def test_a_text_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_text_encoder_gives_the_mean_where_modules_or_the_operator_say_so(
 def test_a_text_encoder_without_a_projection_gives_the_mean(tmp_path: Path) -> None:
     of_texts(tmp_path, CLIPTextModel)
     assert_near(load(tmp_path).embed(ODD), theirs(tmp_path))
-    assert ModelDescription.read(tmp_path).sentence.pooling_source == "assumed"
+    assert ModelDescription.read(tmp_path).recipe.pooling_source == "assumed"
 
 
 def test_a_pooling_over_a_model_with_images_is_refused(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_ids_and_pixels_are_those_of_the_processor(options: dict[str, Any], tmp_
     rules, pages = description.multi_vector_rules(tokenizer), description.pages
     assert rules is not None and isinstance(pages, SquarePages)
     for query in QUERIES:
-        (row,) = tokenizer.encode([description.sentence.prompts["query"] + query])
+        (row,) = tokenizer.encode([description.recipe.prompts["query"] + query])
         assert rules.expand(row.ids, "query") == of_query(processor, query)["input_ids"][0].tolist()
     for page, data in zip(PICTURES, PAGES, strict=True):
         images, expected = pages.images(data, 1 << 20), of_page(processor, page)
@@ -99,7 +99,7 @@ def test_the_format_has_all_special_tokens(tmp_path: Path) -> None:
     file["post_processor"] = {**frame, "special_tokens": {"<bos>": token}}
     save(tmp_path, "tokenizer.json", file)
     description = ModelDescription.read(tmp_path)
-    (row,) = description.tokenizer().encode([description.sentence.prompts["query"] + "work"])
+    (row,) = description.tokenizer().encode([description.recipe.prompts["query"] + "work"])
     expected = of_query(processor, "work")["input_ids"][0].tolist()
     assert [*row.ids] == expected[: len(row.ids)]
 

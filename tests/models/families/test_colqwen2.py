@@ -70,7 +70,7 @@ def test_ids_are_those_of_the_processor(options: dict[str, Any], tmp_path: Path)
     rules, pages = description.multi_vector_rules(tokenizer), description.pages
     assert rules is not None and pages is not None
     for query in QUERIES:
-        (row,) = tokenizer.encode([description.sentence.prompts["query"] + query])
+        (row,) = tokenizer.encode([description.recipe.prompts["query"] + query])
         expected = processor.process_queries([query])["input_ids"][0].tolist()
         assert rules.expand(row.ids, "query") == expected
     for page, data in zip(PICTURES, PAGES, strict=True):

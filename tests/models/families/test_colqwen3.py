@@ -137,7 +137,7 @@ def test_no_text_may_follow_the_prompt_of_a_page(tmp_path: Path) -> None:
 def test_a_query_may_have_no_prefix(tmp_path: Path) -> None:
     write_colqwen3(tmp_path, "nemotron")
     edit_processor(tmp_path, query_prefix="")
-    prompts = ModelDescription.read(tmp_path).sentence.prompts
+    prompts = ModelDescription.read(tmp_path).recipe.prompts
     assert prompts == {"query": "<|im_start|>user\nQuery: ", "document": ""}
 
 
@@ -153,7 +153,7 @@ def test_a_long_query_is_cut_before_the_end_of_the_chat(
     tokenizer = description.tokenizer()
     rules = description.multi_vector_rules(tokenizer)
     assert rules is not None and rules.max_length("document") == 1024
-    (row,) = tokenizer.encode([description.sentence.prompts["query"] + "work " * 600])
+    (row,) = tokenizer.encode([description.recipe.prompts["query"] + "work " * 600])
     cut = tokenizer.truncate(row.ids, max_length=rules.max_length("query")).ids
     ids = rules.expand(cut, "query")
     whole, end = (tokenized(tmp_path, model.query("work " * n)) for n in (600, 0))
@@ -190,7 +190,7 @@ def test_the_files_of_sentence_transformers_change_nothing(tmp_path: Path) -> No
     save(tmp_path, "sentence_bert_config.json", {**options, "max_seq_length": 100})
     after = ModelDescription.read(tmp_path)
     assert after.multi_vector == before.multi_vector
-    assert after.sentence == replace(before.sentence, max_length=100)
+    assert after.recipe == replace(before.recipe, max_length=100)
 
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:

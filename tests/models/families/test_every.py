@@ -16,8 +16,8 @@ from transformers import AutoConfig, __version__
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import InputEmbeddings
@@ -137,7 +137,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(case: Case, tmp_pat
     told = read_json(path)
     usual = AutoConfig.for_model(case.model_type).to_dict()
 
-    def read(config: dict[str, Any]) -> CheckpointLayout | str:
+    def read(config: dict[str, Any]) -> ModelSpec | str:
         path.write_text(json.dumps(config), encoding="utf-8")
         try:
             return families.read(tmp_path)

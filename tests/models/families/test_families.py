@@ -11,8 +11,8 @@ import pytest
 
 import embedwell_classic.families
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder
 
@@ -63,11 +63,11 @@ def test_every_family_has_a_reader_or_is_a_table() -> None:
 def test_a_name_of_a_tensor_that_no_layer_reads_is_refused(tiny_bert: Folder) -> None:
     options = JsonConfig(tiny_bert() / "config.json")
     bert = families.named("bert")
-    assert families.layout_of(bert, options).tensors
+    assert families.spec_of(bert, options).tensors
 
-    def misspelled(options: JsonConfig) -> CheckpointLayout:
+    def misspelled(options: JsonConfig) -> ModelSpec:
         assert bert.read is not None
         return replace(bert.read(options), tensors={"weight": "layers.{}.ffnorm.weight"})
 
     with pytest.raises(ModelError, match=r"no layer reads \['layers.{}.ffnorm.weight'\]"):
-        families.layout_of(replace(bert, read=misspelled), options)
+        families.spec_of(replace(bert, read=misspelled), options)

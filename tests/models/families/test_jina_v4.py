@@ -117,7 +117,7 @@ def test_published_files_are_read(model_type: str | None, tmp_path: Path) -> Non
     save(tmp_path, "tokenizer_config.json", {**tokenizer, "model_max_length": 131_072})
     save(tmp_path, "modules.json", [{**module, "kwargs": ["task", "truncate_dim"]}])
     description = ModelDescription.read(tmp_path, ModelOptions(adapter="retrieval"))
-    assert description.spec.unread_keys == () and description.sentence.max_length == 32_768
+    assert description.spec.unread_keys == () and description.recipe.max_length == 32_768
     assert [*declared_dimensions(tmp_path, 64)] == [16, 32, 64]
     assert np.array_equal(load(tmp_path).embed_images(IMAGES), expected)
 

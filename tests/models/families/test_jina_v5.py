@@ -98,11 +98,11 @@ def test_a_vector_is_the_last_state_with_the_adapter_of_a_task(case: Case, tmp_p
     theirs = expected(model, vectors)
     embedder = load(tmp_path, "text-matching")
     assert_near(embedder.embed(TEXTS), theirs)
-    assert embedder.sentence.pooling_source == "model"
+    assert embedder.recipe.pooling_source == "model"
     for other in ("retrieval", "none"):
         assert abs(load(tmp_path, other).embed(TEXTS) - theirs.values.numpy()).max() > 0.01
     (tmp_path / "modules.json").unlink()  # the prompts of the other file then have no effect
-    assert load(tmp_path, "text-matching").sentence.pooling == ("lasttoken",)
+    assert load(tmp_path, "text-matching").recipe.pooling == ("lasttoken",)
 
 
 def test_a_matrix_with_the_adapter_of_a_task_is_computed_when_it_is_read(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
     layout: dict[str, Any] = {"modality_config": {"text": method, "image": method}}
     layout |= {"module_output_name": "token_embeddings", "transformer_task": "feature-extraction"}
     save(tmp_path, "sentence_bert_config.json", {**layout, "max_seq_length": 500})
-    assert ModelDescription.read(tmp_path).sentence.max_length == 400  # p_max_length
+    assert ModelDescription.read(tmp_path).recipe.max_length == 400  # p_max_length
     embedder = load(tmp_path)
     (vector,) = embedder.embed(["the license"], prompt_name="document")
     assert_near(vector, reference.vector("passage: the license"))
@@ -125,7 +125,7 @@ def test_the_length_of_a_text_is_the_least_that_the_files_state(
     text = read_json(tmp_path / "config.json")["llm_config"]
     text = {**text, "max_position_embeddings": positions}
     edit(tmp_path, p_max_length=stated, llm_config=text)
-    assert ModelDescription.read(tmp_path).sentence.max_length == length
+    assert ModelDescription.read(tmp_path).recipe.max_length == length
 
 
 def test_wrong_calls_name_the_right_one(tmp_path: Path) -> None:

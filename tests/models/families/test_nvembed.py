@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models import Embedder, families
-from embedwell_models.config.checkpoint_layout import LatentSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import LatentSpec
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.errors import ModelError
@@ -80,7 +80,7 @@ def test_vectors_equal_those_of_its_own_code(
 def test_a_prompt_is_left_out_up_to_its_last_space(tmp_path: Path) -> None:
     write(tmp_path)
     embedder = load(tmp_path)
-    count = embedder.sentence.prompt_token_count(INSTRUCTION, embedder.tokenizer)
+    count = embedder.recipe.prompt_token_count(INSTRUCTION, embedder.tokenizer)
     (row,) = embedder.tokenize(["the work"], prompt=INSTRUCTION)
     names = [embedder.tokenizer.name(id) for id in row]
     assert (names[0], *names[count - 2 : count]) == ("<s>", "Query", ":")

@@ -122,7 +122,7 @@ def test_other_options_are_refused_by_name(
 def test_texts_are_read_as_in_the_code_of_gme(modules: bool, tmp_path: Path) -> None:
     model = write_gme(tmp_path, modules)
     embedder = load(tmp_path)
-    assert embedder.sentence.default_prompt == INSTRUCTION and embedder.sentence.normalize
+    assert embedder.recipe.default_prompt == INSTRUCTION and embedder.recipe.normalize
     for instruction in (None, "Find a license."):
         read = [rendered(text, instruction or INSTRUCTION) + END for text in TEXTS]
         rows = [tokenized(tmp_path, text) for text in read]
@@ -149,7 +149,7 @@ def test_a_gme_is_known_by_its_code(key: str, tmp_path: Path) -> None:
     own = {"auto_map": {"AutoModel": "own.GmeQwen2VL"}, "architectures": ["GmeQwen2VL"]}
     edit(tmp_path, **{key: own[key]})
     assert families.read(tmp_path).config.family == "gme"
-    assert ModelDescription.read(tmp_path).sentence.pooling == ("lasttoken",)
+    assert ModelDescription.read(tmp_path).recipe.pooling == ("lasttoken",)
 
 
 def test_other_code_in_modules_is_refused(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_other_options_are_refused_by_name(
 def test_texts_are_read_as_their_authors_read_them(ends: bool, tmp_path: Path) -> None:
     model = write_qwen3_vl(tmp_path, ends=ends)
     embedder = load(tmp_path)
-    assert embedder.sentence.default_prompt == INSTRUCTION and embedder.sentence.normalize
+    assert embedder.recipe.default_prompt == INSTRUCTION and embedder.recipe.normalize
     for instruction in (None, "Find a license."):
         rows = [tokenized(tmp_path, rendered(text, instruction or INSTRUCTION)) for text in TEXTS]
         end = tokenized(tmp_path, rendered("\0").partition("\0")[2])
@@ -172,13 +172,13 @@ def test_texts_are_read_as_by_sentence_transformers(tmp_path: Path) -> None:
 def test_options_of_other_media_do_not_matter(tmp_path: Path) -> None:
     write_qwen3_vl(tmp_path)
     write_layout(tmp_path)
-    before = ModelDescription.read(tmp_path).sentence
+    before = ModelDescription.read(tmp_path).recipe
     path = tmp_path / "sentence_bert_config.json"
     options = json.loads(path.read_text(encoding="utf-8"))
     processing = {**options["processing_kwargs"], "image": {"do_resize": True}, "video": {"fps": 1}}
     options |= {"processing_kwargs": processing, "processor_kwargs": {"max_pixels": 4096}}
     save(tmp_path, path.name, options)
-    assert ModelDescription.read(tmp_path).sentence == before
+    assert ModelDescription.read(tmp_path).recipe == before
 
 
 def test_a_mean_is_of_all_tokens_as_in_sentence_transformers(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_later_names_of_the_encoder_are_the_same_weights(tmp_path: Path) -> None
     folder = write_kalm_reranker(tmp_path)
     decoder = families.read(folder).decoder
     assert decoder is not None
-    before = weights.load(folder, decoder.layout)
+    before = weights.load(folder, decoder.model)
 
     def later(name: str) -> str:
         inside = name.removeprefix("model.encoder.")
@@ -65,7 +65,7 @@ def test_later_names_of_the_encoder_are_the_same_weights(tmp_path: Path) -> None
         return name if own else f"model.encoder.text_model.{inside}"
 
     assert_same_weights(folder, later)
-    after = weights.load(folder, decoder.layout)
+    after = weights.load(folder, decoder.model)
     assert all(np.array_equal(after[name], array) for name, array in before.items())
 
 
@@ -98,7 +98,7 @@ def test_layers_of_the_decoder_are_named_as_in_the_file(tmp_path: Path) -> None:
     relabel(folder, lambda name: "lm_head.other" if name == missing else name)
     named = missing.removeprefix("model.decoder.")
     with pytest.raises(ModelError, match=named.replace(".", r"\.")):
-        weights.load(folder, decoder.layout)
+        weights.load(folder, decoder.model)
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def test_a_decoder_without_a_pooling_has_its_last_state_and_says_so(
         said = {**stated, "attention.causal": causal}
         embedder = load(tmp_path, "qwen3", said, renamed("qwen3", model))
         mode = "lasttoken" if causal else "mean"
-        assert (embedder.sentence.pooling, embedder.sentence.normalize) == ((mode,), True)
-        assert embedder.sentence.pooling_source == "assumed"
+        assert (embedder.recipe.pooling, embedder.recipe.normalize) == ((mode,), True)
+        assert embedder.recipe.pooling_source == "assumed"
         assert f"states no pooling: {mode} is assumed" in caplog.text
         if causal:
             assert_near(embedder.encode([IDS])[0], exact_vector(model, mode))

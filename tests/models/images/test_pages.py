@@ -63,7 +63,7 @@ def test_the_options_may_be_in_a_file_of_their_own(tmp_path: Path) -> None:
     save(tmp_path, "processor_config.json", options)
     assert pages(tmp_path) == before
     assert before.prompt == "<image>Read it."
-    assert ModelDescription.read(tmp_path).sentence.prompts == {"query": "Find: ", "document": ""}
+    assert ModelDescription.read(tmp_path).recipe.prompts == {"query": "Find: ", "document": ""}
 
 
 @pytest.mark.parametrize(

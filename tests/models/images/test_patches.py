@@ -11,7 +11,7 @@ from PIL import Image
 from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import ImageTokenSpec
+from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
 from embedwell_models.images.patches import PatchPreprocessing, files
 from tests.models.image_models import encoded, picture

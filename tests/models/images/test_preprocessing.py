@@ -11,7 +11,7 @@ from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProcessorPil
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.errors import ImageError, ModelError
 from embedwell_models.images.preprocessing import Preprocessing, files
 from tests.models.image_models import encoded, picture, write_clip, write_siglip

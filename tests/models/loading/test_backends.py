@@ -33,9 +33,9 @@ COMPILED = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 12
 @needs_kernels
 def test_the_kernels_alone_compute_a_model_that_they_know(tiny_bert: Folder) -> None:
     folder = tiny_bert(**COMPILED)
-    layout = families.read(folder)
-    arrays = weights.load(folder, layout)
-    assert isinstance(choose_backend(layout, arrays, CPU, library.features()), KernelBackend)
+    spec = families.read(folder)
+    arrays = weights.load(folder, spec)
+    assert isinstance(choose_backend(spec, arrays, CPU, library.features()), KernelBackend)
     assert Embedder.load(folder, device="cpu", dtype="float32").why_torch is None
 
 
@@ -51,9 +51,9 @@ def test_torch_computes_the_rest_and_the_reason_is_told(
     tiny_bert: Folder, device: Device, isa: str, reason: str
 ) -> None:
     folder = tiny_bert()  # whose width is not a multiple of 64
-    layout = families.read(folder)
-    arrays = weights.load(folder, layout)
-    assert why_torch(layout, arrays, device, library.features(isa)) == reason
+    spec = families.read(folder)
+    arrays = weights.load(folder, spec)
+    assert why_torch(spec, arrays, device, library.features(isa)) == reason
     if device == CPU:
         assert Embedder.load(folder, device="cpu", dtype="float32", isa=isa).why_torch == reason
 

@@ -108,7 +108,7 @@ def test_every_precision_ranks_as_float32(dtype: str, embedder: Embedder, folder
 
 def test_the_model_reranks_whatever_its_card_says(folder: Path, tmp_path: Path) -> None:
     description = ModelDescription.read(folder)
-    assert description.task == "rerank" and description.sentence.max_length == 2048
+    assert description.task == "rerank" and description.recipe.max_length == 2048
     described = ModelDescription.read(write_modules(write_kalm_reranker(tmp_path)))
     assert described.classifier == description.classifier
 

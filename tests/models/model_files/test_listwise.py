@@ -113,7 +113,7 @@ def test_a_folder_is_described_as_a_reranker_of_lists(folder: Path) -> None:
     description = ModelDescription.read(folder)
     assert (description.task, description.outputs, description.dim) == ("rerank", (), 512)
     assert description.listwise and description.listwise.max_length == 16384
-    assert description.sentence.max_length == 2048
+    assert description.recipe.max_length == 2048
 
 
 def test_with_a_pooling_the_model_embeds_texts(folder: Path) -> None:

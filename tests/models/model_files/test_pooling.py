@@ -65,8 +65,8 @@ def test_a_causal_model_gives_the_last_token_as_in_sentence_transformers(
 ) -> None:
     folder = write(tmp_path, model_type, AutoModelForCausalLM.from_config, **options)
     assert_near(embed(folder), theirs(folder))
-    sentence = ModelDescription.read(folder).sentence
-    assert (sentence.pooling, sentence.pooling_source) == ((mode,), "assumed")
+    recipe = ModelDescription.read(folder).recipe
+    assert (recipe.pooling, recipe.pooling_source) == ((mode,), "assumed")
 
 
 def test_a_causal_class_whose_code_sees_both_sides_gives_the_mean(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ def test_a_causal_class_whose_code_sees_both_sides_gives_the_mean(tmp_path: Path
 def test_a_causal_model_of_another_name_gives_the_mean(tmp_path: Path) -> None:
     folder = write(tmp_path, "gpt2", GPT2LMHeadModel)
     assert_near(embed(folder), theirs(folder))
-    assert ModelDescription.read(folder).sentence.pooling == ("mean",)
+    assert ModelDescription.read(folder).recipe.pooling == ("mean",)
 
 
 def test_an_encoder_gives_the_mean(tiny_bert: Write) -> None:
     folder = tiny_bert()
     assert_near(embed(folder), theirs(folder))
-    sentence = ModelDescription.read(folder).sentence
-    assert (sentence.pooling, sentence.pooling_source) == (("mean",), "assumed")
+    recipe = ModelDescription.read(folder).recipe
+    assert (recipe.pooling, recipe.pooling_source) == (("mean",), "assumed")
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,9 @@ def test_a_pooling_that_is_named_goes_before_that_of_the_files(mode: str, tiny_b
     folder = tiny_bert({**files, "1_Pooling/config.json": {"pooling_mode": other}})
     np.testing.assert_array_equal(embed(folder, pooling=mode), embed(stated))
     assert (
-        ModelDescription.read(folder, ModelOptions(pooling=mode)).sentence.pooling_source
-        == "setting"
+        ModelDescription.read(folder, ModelOptions(pooling=mode)).recipe.pooling_source == "setting"
     )
-    assert ModelDescription.read(folder).sentence.pooling_source == "model"
+    assert ModelDescription.read(folder).recipe.pooling_source == "model"
 
 
 def test_a_head_of_another_task_is_no_fault_where_modules_are_listed(tiny_bert: Write) -> None:
@@ -142,7 +141,7 @@ def test_modules_without_a_pooling_are_refused_until_one_is_named(
         theirs(folder)
     with pytest.raises(ModelError, match=r"modules\.json has no Pooling: .*EMBEDWELL_POOLING"):
         ModelDescription.read(folder)
-    assert ModelDescription.read(folder, ModelOptions(pooling="cls")).sentence.pooling == ("cls",)
+    assert ModelDescription.read(folder, ModelOptions(pooling="cls")).recipe.pooling == ("cls",)
 
 
 def test_an_unknown_pooling_is_refused_with_those_there_are(tiny_bert: Write) -> None:
@@ -165,7 +164,7 @@ def edit(path: Path, **values: Any) -> None:
 
 def test_the_module_has_no_effect_unless_all_states_are_asked_for(folder: Path) -> None:
     changed(folder, output_hidden_states=False)
-    assert ModelDescription.read(folder).sentence.layer_weights is None
+    assert ModelDescription.read(folder).recipe.layer_weights is None
     expected = exact_vectors(SentenceTransformer(str(folder), device="cpu"), SENTENCES)
     ours = Embedder.load(folder, device="cpu", dtype="float32").embed(SENTENCES)
     assert_near(ours, expected)

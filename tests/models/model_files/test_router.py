@@ -66,9 +66,9 @@ def test_a_task_is_named_and_the_model_s_default_is_the_first(tmp_path: Path) ->
     description = ModelDescription.read(tmp_path / "model", ModelOptions(adapter="none"))
     assert description.spec.adapters is not None
     assert description.spec.adapters.names == (DOCUMENT, QUERY)
-    assert description.sentence.role == "document"
+    assert description.recipe.role == "document"
     assert (
-        ModelDescription.read(tmp_path / "model", ModelOptions(adapter=QUERY)).sentence.role
+        ModelDescription.read(tmp_path / "model", ModelOptions(adapter=QUERY)).recipe.role
         == "query"
     )
 

@@ -26,7 +26,7 @@ def edit(path: Path, **values: Any) -> None:
 def test_a_splade_model_has_sparse_vectors_alone(tmp_path: Path) -> None:
     folder = ModelDescription.read(write_splade(tmp_path / "model", pooling_strategy="sum"))
     assert folder.outputs == (SPARSE,) and folder.task == "embed"
-    splade = folder.sentence.sparse
+    splade = folder.recipe.sparse
     assert isinstance(splade, Splade) and (splade.pooling, splade.log_twice) == ("sum", False)
     assert folder.dim == len(VOCABULARY)
 
@@ -38,7 +38,7 @@ def test_an_older_card_names_the_encoder_by_another_class(tmp_path: Path) -> Non
     modules = json.loads(path.read_text(encoding="utf-8"))
     modules[0]["type"] = "sentence_transformers.sparse_encoder.models.MLMTransformer"
     path.write_text(json.dumps(modules), encoding="utf-8")
-    assert ModelDescription.read(folder).sentence.max_length == 32
+    assert ModelDescription.read(folder).recipe.max_length == 32
 
 
 def test_queries_without_an_encoder_are_an_output_of_their_own(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_queries_without_an_encoder_are_an_output_of_their_own(tmp_path: Path) -
         write_inference_free(tmp_path / "model", torch.ones(len(VOCABULARY)))
     )
     assert folder.outputs == (SPARSE, SPARSE_QUERY)
-    splade = folder.sentence.sparse
+    splade = folder.recipe.sparse
     assert isinstance(splade, Splade) and splade.log_twice
     assert splade.query == QueryWeights("query_0_SparseStaticEmbedding")
 

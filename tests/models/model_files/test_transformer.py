@@ -38,7 +38,7 @@ def assert_same(folder: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_options_are_read_under_every_name(tiny_bert: Write, name: str) -> None:
     folder = write(tiny_bert, {"max_seq_length": 9, "do_lower_case": True}, name)
-    assert ModelDescription.read(folder).sentence.max_length == 9
+    assert ModelDescription.read(folder).recipe.max_length == 9
     assert_same(folder)
 
 
@@ -54,7 +54,7 @@ def test_the_length_among_the_tokenizers_options_goes_before_all_others(
     tiny_bert: Write, key: str, length: int | None
 ) -> None:
     folder = write(tiny_bert, {"max_seq_length": length, key: {"model_max_length": 8}})
-    assert ModelDescription.read(folder).sentence.max_length == 8
+    assert ModelDescription.read(folder).recipe.max_length == 8
     assert_same(folder)
 
 
@@ -104,7 +104,7 @@ def test_an_option_of_the_tokenizer_that_is_not_known_is_refused(
 def test_an_option_of_newer_models_is_refused_unless_it_is_empty(
     tiny_bert: Write, key: str, value: object
 ) -> None:
-    assert ModelDescription.read(write(tiny_bert, {key: None})).sentence.max_length == 64
+    assert ModelDescription.read(write(tiny_bert, {key: None})).recipe.max_length == 64
     with pytest.raises(ModelError, match=rf"{NAME}: {key} = .* is not supported"):
         ModelDescription.read(write(tiny_bert, {key: value}))
 

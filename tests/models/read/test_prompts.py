@@ -3,7 +3,7 @@
 import pytest
 
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.prompts import Prompt, Prompts, Role
 
 

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load(folder: Path, dtype: torch.dtype = torch.float32) -> EncoderDecoder:
     spec = families.read(folder)
     assert spec.decoder is not None
-    loaded, layout = weights.load(folder, spec), spec.decoder.layout
+    loaded, layout = weights.load(folder, spec), spec.decoder.model
     factory = TorchLinearFactory(CPU, dtype)
     layers = TorchLayers(spec.config, loaded, factory, CPU)
     decoder = TorchLayers(layout.config, weights.load(folder, layout), factory, CPU)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
+from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.images.patches import Patches
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
@@ -38,7 +38,7 @@ VISIONS = [
 IMAGE = 90  # id of a token of an image
 
 
-def spec(folder: Path) -> tuple[CheckpointLayout, ImageTokenSpec]:
+def spec(folder: Path) -> tuple[ModelSpec, ImageTokenSpec]:
     layout = families.read(folder)
     assert layout.image_tokens is not None
     return layout, layout.image_tokens

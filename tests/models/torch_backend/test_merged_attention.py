@@ -53,7 +53,7 @@ def attention(window: int | None) -> MergedAttention:
     )
 
 
-def layout_of(lengths: Sequence[tuple[int, int]]) -> tuple[DecoderLayout, Tensor]:
+def spec_of(lengths: Sequence[tuple[int, int]]) -> tuple[DecoderLayout, Tensor]:
     """A layout of numbers of tokens and of states, and the rows of the tokens."""
     tokens, counts = ([each[part] for each in lengths] for part in (0, 1))
     rows = torch.randn(sum(counts), WIDTH, generator=torch.Generator().manual_seed(1))
@@ -87,7 +87,7 @@ def naive(x: Tensor, states: Tensor, window: int | None) -> Tensor:
 def test_each_text_is_a_softmax_over_its_tokens_and_states(
     window: int | None, lengths: list[tuple[int, int]]
 ) -> None:
-    layout, x = layout_of(lengths)
+    layout, x = spec_of(lengths)
     mixed = attention(window)(x, layout).evaluate()[: layout.tokens]
     tokens, counts = ([each[part] for each in lengths] for part in (0, 1))
     texts = zip(
@@ -100,7 +100,7 @@ def test_each_text_is_a_softmax_over_its_tokens_and_states(
 
 
 def test_a_text_of_nans_spoils_no_other() -> None:
-    layout, x = layout_of([(3, 5), (9, 2), (4, 12)])
+    layout, x = spec_of([(3, 5), (9, 2), (4, 12)])
     clean = attention(3)(x, layout).evaluate()
     x[3:12] = float("nan")
     layout.encoder_states.rows[5:7] = float("nan")

@@ -59,8 +59,8 @@ def test_sentences_writes_a_folder_with_the_options(tmp_path: Path) -> None:
     folder = ModelDescription.read(out)
     config = folder.spec.config
     assert (config.num_layers, config.hidden_size, config.attention.heads) == (1, 32, 2)
-    assert config.max_positions == folder.sentence.max_length == 128
-    assert folder.sentence.pooling == ("mean",) and folder.sentence.normalize
+    assert config.max_positions == folder.recipe.max_length == 128
+    assert folder.recipe.pooling == ("mean",) and folder.recipe.normalize
     upper, lower = folder.tokenizer().encode(["A CAT", "a cat"])
     assert upper.ids == lower.ids
 

@@ -29,7 +29,7 @@ def tokenizer(model: ModelDescription) -> CountingTokenizer:
 def reader(model: ModelDescription, tokenizer: CountingTokenizer) -> RequestReader:
     assert model.listwise
     lists = model.listwise.tokenizer(tokenizer)
-    return reader_with(tokenizer, model.sentence, max_texts=2000, lists=lists)
+    return reader_with(tokenizer, model.recipe, max_texts=2000, lists=lists)
 
 
 def list_of(*documents: str) -> DocumentList:

@@ -22,7 +22,7 @@ from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.images import ImageReader
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.read.windows import split_windows
@@ -203,8 +203,8 @@ def left(tiny_bert: Folder) -> embedwell_models.model_description.ModelDescripti
 @pytest.fixture
 def ends(left: embedwell_models.model_description.ModelDescription) -> RequestReader:
     """A reader for that model."""
-    sentence = replace(left.sentence, include_prompt=False)
-    return reader_with(left.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
+    recipe = replace(left.recipe, include_prompt=False)
+    return reader_with(left.tokenizer(), recipe, vocabulary_rows=TABLE, max_texts=1000)
 
 
 def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
@@ -279,7 +279,7 @@ def short(tiny_bert: Folder) -> RequestReader:
         with_token(tiny_bert(), "<new>")
     )
     vocabulary_rows = folder.spec.config.vocab_size
-    return reader_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
+    return reader_with(folder.tokenizer(), folder.recipe, vocabulary_rows=vocabulary_rows)
 
 
 MISSING = rf"the token '<new>' has id {TABLE}, but the model's table ends at {TABLE - 1}"
@@ -337,9 +337,9 @@ def test_all_documents_count_together_against_the_limit_of_texts(reader: Request
 
 
 def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
-    sentence = VectorRecipe(max_length=256, include_prompt=False)
+    recipe = VectorRecipe(max_length=256, include_prompt=False)
     tokenizer = Tokenizer(minilm_folder, 256)
-    reader = reader_with(tokenizer, sentence)
+    reader = reader_with(tokenizer, recipe)
     reading = InputOptions(windows=True, prompt="text for: ")
     (row,) = asyncio.run(reader.read(RequestCosts(), [LONG], reading))
     prompt = tokenizer.encode(["text for:"])[0].ids[:-1]
@@ -421,7 +421,7 @@ def test_the_memory_of_texts_with_images_is_reserved(
     images = ImageReader(None, None, qwen.patches, max_pixels=10_000, max_tokens=10_000)
     vocabulary_rows = qwen.spec.config.vocab_size
     reader = reader_with(
-        qwen.tokenizer(), qwen.sentence, vocabulary_rows=vocabulary_rows, images=images
+        qwen.tokenizer(), qwen.recipe, vocabulary_rows=vocabulary_rows, images=images
     )
     context = RequestCosts()
     inputs: list[Input] = [ContentInput.of(["a", IMAGE, "b", IMAGE]), IMAGE]

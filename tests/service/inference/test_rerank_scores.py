@@ -32,7 +32,7 @@ def test_a_block_that_fails_has_the_index_of_its_first_document(tmp_path: Path) 
     assert model.listwise
     tokenizer = Tokenizer(model.path, 2048)
     lists = model.listwise.tokenizer(tokenizer)
-    reader = reader_with(tokenizer, model.sentence, max_texts=300, lists=lists)
+    reader = reader_with(tokenizer, model.recipe, max_texts=300, lists=lists)
     comparisons = ComparisonQueue.of(Settings(model="a"))
     scores = ListwiseScores(pipeline_of(reader, FailingEngine()), model.dim, comparisons)
     context, pairs = RequestCosts(), [TextPair("a query", "a work")] * 130

@@ -22,13 +22,13 @@ from embedwell.limits.admission import Admission
 from embedwell.routes.info import Info, server_info
 from embedwell.routes.status import check_ready, health_router
 from embedwell.settings.settings import Settings
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.library import best_isa, features
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.dimensions import AllowedDimensions
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT
 from tests.service.server import MAX_ISA, Server
@@ -283,7 +283,7 @@ class WithoutFiles(ModelDescription):
         return {"Q8_0": 5}
 
 
-def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
+def info(recipe: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
     """Return /info before the engine has started. rate: of the engine, in tokens per second."""
     values = Settings(**{"workers": 1, **settings})  # type: ignore[arg-type]
     dimensions = AllowedDimensions.from_setting("none", 384, ())
@@ -299,10 +299,8 @@ def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
         max_positions=9,
         norm_eps=0.1,
     )
-    spec = CheckpointLayout(config=config, tensors={})
-    return server_info(
-        values, link, WithoutFiles(Path(), Path(), spec, sentence, Path()), dimensions
-    )
+    spec = ModelSpec(config=config, tensors={})
+    return server_info(values, link, WithoutFiles(Path(), Path(), spec, recipe, Path()), dimensions)
 
 
 def test_info_says_what_the_files_hold(server: Server) -> None:
@@ -357,11 +355,11 @@ def test_max_batch_tokens_is_at_least_the_maximum_length(server: Server) -> None
 
 
 def test_max_concurrent_requests_is_limited_by_queue_and_connections() -> None:
-    sentence = VectorRecipe(max_length=9)
-    assert info(sentence, rate=90.0, max_wait=5.0)["max_concurrent_requests"] == 50
-    few = info(sentence, rate=90.0, max_wait=5.0, max_connections=10, workers=2)
+    recipe = VectorRecipe(max_length=9)
+    assert info(recipe, rate=90.0, max_wait=5.0)["max_concurrent_requests"] == 50
+    few = info(recipe, rate=90.0, max_wait=5.0, max_connections=10, workers=2)
     assert few["max_concurrent_requests"] == 20
-    assert info(sentence)["max_concurrent_requests"] == 1  # until the throughput is known
+    assert info(recipe)["max_concurrent_requests"] == 1  # until the throughput is known
 
 
 def test_engine_fields_are_null_until_it_has_started(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Rows
+from embedwell_models.encoder.batch import IdRows
 from embedwell_models.encoder.device import release_gpu_cache
 from embedwell_models.encoder.device_errors import is_out_of_memory
 
@@ -168,7 +168,7 @@ class MeasuredModel(Protocol):
     def device(self) -> MeasuredDevice: ...
     @property
     def max_length(self) -> int: ...
-    def try_out(self, ids: Rows) -> None: ...
+    def try_out(self, ids: IdRows) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,9 @@ class DenseVectorService:
                 raise BadRequest(str(error), code="dimensions_not_offered", param=param) from None
 
     async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
-        pipeline, sentence = self.model.pipeline, self.model.description.sentence
+        pipeline, recipe = self.model.pipeline, self.model.description.recipe
         pipeline.check_outputs([DENSE])
-        if not sentence.has_late_chunking:
+        if not recipe.has_late_chunking:
             raise BadRequest(
                 "late_chunking needs a model with mean pooling alone; send chunks to /tokens "
                 "instead",

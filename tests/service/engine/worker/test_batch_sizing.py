@@ -15,7 +15,7 @@ from embedwell.engine.worker.batch_sizing import (
     find_gpu_batch_limit,
 )
 from embedwell_models.embedder import Embedder
-from embedwell_models.encoder.batch import Rows
+from embedwell_models.encoder.batch import IdRows
 
 BUDGETS, CONCURRENT, WAITING = (
     st.integers(1, 100_000),
@@ -219,7 +219,7 @@ class RecordingModel:
         self.device, self.max_length = torch.device(device), max_length
         self.batches: list[list[int]] = []
 
-    def try_out(self, ids: Rows) -> None:
+    def try_out(self, ids: IdRows) -> None:
         self.batches.append([len(row) for row in ids])
         if len(self.batches) > 3:
             raise torch.OutOfMemoryError

@@ -39,7 +39,7 @@ def test_a_pooling_that_is_assumed_is_logged(
     load(folder, OPTIONS)
     assert f"{folder} states no pooling: mean is assumed" in caplog.text
     caplog.clear()
-    assert load(folder, replace(OPTIONS, pooling="cls")).sentence.pooling == ("cls",)
+    assert load(folder, replace(OPTIONS, pooling="cls")).recipe.pooling == ("cls",)
     assert "pooling" not in caplog.text
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.positions.schemes import Learned
 from tests.models.model_files.options import (
     NORMALIZE,
@@ -44,7 +44,7 @@ def described(folder: Path) -> VectorRecipe:
         norm_eps=1e-5,
         input_positions=Learned(),
     )
-    spec = CheckpointLayout(config=encoder, tensors={})
+    spec = ModelSpec(config=encoder, tensors={})
     return VectorRecipe.read(folder, modules.read_entries(folder), spec)
 
 

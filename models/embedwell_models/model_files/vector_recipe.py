@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
@@ -92,7 +92,7 @@ class VectorRecipe:
         cls,
         folder: Path,
         entries: Sequence[ModuleEntry],
-        spec: CheckpointLayout,
+        spec: ModelSpec,
         pooling: str = AUTO,
     ) -> "VectorRecipe":
         """Read a folder's modules. pooling: overrides the files' pooling, unless AUTO.
@@ -161,7 +161,7 @@ class VectorRecipe:
 
     @classmethod
     def of_multi_vector(
-        cls, folder: Path, path: str, spec: CheckpointLayout, multi_vector: MultiVectorOptions
+        cls, folder: Path, path: str, spec: ModelSpec, multi_vector: MultiVectorOptions
     ) -> "VectorRecipe":
         """Read the options of a multi-vector model, which has no pooling.
 
@@ -215,7 +215,7 @@ class VectorRecipe:
 def _following(
     folder: Path,
     entries: Sequence[ModuleEntry],
-    spec: CheckpointLayout,
+    spec: ModelSpec,
     choice: PoolingChoice,
     card: JsonConfig,
 ) -> list[Module]:
@@ -230,7 +230,7 @@ def _following(
 
 
 def _prompts(
-    card: JsonConfig, family: Family, published: Family | None, spec: CheckpointLayout
+    card: JsonConfig, family: Family, published: Family | None, spec: ModelSpec
 ) -> dict[str, str]:
     # published: the family, if its own code says how a text is read.
     prompts = {**(published.prompts if published else {}), **read_prompts(card)}
@@ -284,7 +284,7 @@ def _last_width(steps: Sequence[Module], width: int) -> int:
     return widths[-1] if widths else width
 
 
-def _truncation(card: JsonConfig, spec: CheckpointLayout, width: int) -> list[Truncate]:
+def _truncation(card: JsonConfig, spec: ModelSpec, width: int) -> list[Truncate]:
     # sentence-transformers truncates after all modules, and does not normalise again.
     dimensions = card.get("truncate_dim")
     if dimensions is not None and spec.images:

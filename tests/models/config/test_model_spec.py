@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear, split
 from embedwell_models.errors import ModelError
 from tests.models.config.shape import shape
@@ -16,8 +16,8 @@ TENSORS = {
 }
 
 
-def spec() -> CheckpointLayout:
-    return CheckpointLayout(
+def spec() -> ModelSpec:
+    return ModelSpec(
         config=shape(num_layers=12),
         tensors=TENSORS,
         unused=("pooler.*", "layer.{}.inverse"),

@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from embedwell_models.tokenizer.loading import loader
-from embedwell_models.tokenizer.word_cache import (
+from embedwell_models.tokenizer.fast_bert_tokenizer import (
     CachingTokenizer,
     UncachedTokenizer,
     fastest_tokenizer,
 )
+from embedwell_models.tokenizer.loading import loader
 from tests.models import kinds
 
 CLS, SEP = 101, 102

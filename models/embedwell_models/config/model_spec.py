@@ -1,4 +1,4 @@
-"""The specification of a checkpoint: the encoder's configuration and the names of its tensors."""
+"""Specification of a model: the encoder's configuration and the names of its tensors."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Adapters:
     names: the tasks, in the order of the checkpoint. scale: factor of the additions; None if each
     task has modules of its own in place of additions.
     modules: part of the names of these modules' tensors that precedes the task, which the names in
-    `CheckpointLayout.tensors` lack; "" if the checkpoint has no such tensors.
+    `ModelSpec.tensors` lack; "" if the checkpoint has no such tensors.
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
@@ -85,8 +85,8 @@ class Adapters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckpointLayout:
-    """Configuration of an encoder, and the layout of its checkpoint.
+class ModelSpec:
+    """Configuration of an encoder, and the names of the tensors in its checkpoint.
 
     tensors: name in the checkpoint ('{}' is the layer number) -> our name, see `tensor_names`. A
     layer has those of them that LayerSpec.has names. Several names separated by '|' split the rows
@@ -140,7 +140,7 @@ class CheckpointLayout:
     bidirectional_code: str = ""
     unread_keys: tuple[str, ...] = ()
 
-    def with_adapter(self, name: str) -> "CheckpointLayout":
+    def with_adapter(self, name: str) -> "ModelSpec":
         """Return this spec with the named adapter, or with `none`.
 
         Raises ModelError for an unknown adapter.
@@ -173,7 +173,7 @@ class CheckpointLayout:
             return None
         return self.adapters.name or NO_ADAPTER
 
-    def without(self, names: Sequence[str]) -> "CheckpointLayout":
+    def without(self, names: Sequence[str]) -> "ModelSpec":
         """Return this spec for an encoder whose checkpoint lacks the tensors of these names."""
         return replace(self, unused=(*self.unused, *map(self._strip, names)))
 
@@ -265,11 +265,11 @@ class CheckpointLayout:
 class DecoderSpec:
     """The decoder of a checkpoint, which has the encoder's table of tokens.
 
-    layout: its layers, of which each attends to the encoder's states, too. chunk_size: number of
+    model: its layers, of which each attends to the encoder's states, too. chunk_size: number of
     consecutive states of which the decoder reads the mean.
     """
 
-    layout: CheckpointLayout
+    model: ModelSpec
     chunk_size: int
 
 
@@ -315,7 +315,7 @@ class ImageSpec:
     an image that has a vector of its own.
     """
 
-    encoder: CheckpointLayout
+    encoder: ModelSpec
     image_size: int
     patch_size: int
     projection: Projection | None = None
@@ -361,7 +361,7 @@ class ImageTokenSpec:
     earlier_pixels: the same, for a resizing before that one; None if there is none.
     """
 
-    encoder: CheckpointLayout
+    encoder: ModelSpec
     patch_size: int
     frames: int
     merge: int
