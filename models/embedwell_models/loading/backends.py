@@ -85,7 +85,7 @@ class BackendWithoutTorch:
     output rows depend only on their input row. device_linear: builds float32 layers on the device.
     inputs: builds the first step of an encoder. text_encoders: returns the factory of a model's
     text encoder, with its head over states; it fills `graphs` on a GPU that is warm.
-    image_encoders: returns the factory of an image encoder, for floating-point precisions.
+    image_encoders: returns the factory of an image encoder.
     """
 
     cpu_features: frozenset[str]
@@ -118,11 +118,11 @@ class KernelBackend(BackendWithoutTorch):
         add_head = head_of_states(description, weights, *heads)
         return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
 
-    def image_encoders(self, weights: Weights, inputs: Inputs) -> KernelEncoderFactory:
+    def image_encoders(
+        self, weights: Weights, inputs: Inputs, calibration: Calibration
+    ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
-        return KernelEncoderFactory(
-            weights, inputs, Calibration(lambda _: None), None, self.cpu_features
-        )
+        return KernelEncoderFactory(weights, inputs, calibration, None, self.cpu_features)
 
 
 class TableBackend(BackendWithoutTorch):
@@ -136,9 +136,11 @@ class TableBackend(BackendWithoutTorch):
         calibration: Calibration,
         graphs: RecordedShapes,
     ) -> TableEncoderFactory:
-        return self.image_encoders(weights, inputs)
+        return self.image_encoders(weights, inputs, calibration)
 
-    def image_encoders(self, weights: Weights, inputs: Inputs) -> TableEncoderFactory:
+    def image_encoders(
+        self, weights: Weights, inputs: Inputs, calibration: Calibration
+    ) -> TableEncoderFactory:
         assert isinstance(inputs, InputTables)
         return TableEncoderFactory(inputs, self.cpu_features)
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.quantization import QUANTIZED
+from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
@@ -37,8 +38,9 @@ _CONNECTOR_EPS = 1e-5  # torch's default, which no file of a model states
 class ImageEmbedder:
     """Embedder of images.
 
-    dtype: the precision. why_torch: what torch computes; None if the kernels compute everything.
-    The vector of an image does not depend on the other images of its batch.
+    dtype: the precision. magnitudes: what int8 was calibrated with; None in another precision.
+    why_torch: what torch computes; None if the kernels compute everything. The vector of an image
+    does not depend on the other images of its batch.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class ImageEmbedder:
         spec: ImageSpec,
         parts: "ImageParts",
         encoder: Encoder,
-        dtype: str,
+        precision: "ImagePrecision",
         why_torch: str | None,
     ) -> None:
-        self.spec, self.dtype, self.why_torch = spec, dtype, why_torch
+        self.spec, self.why_torch = spec, why_torch
+        self.dtype, self.magnitudes = precision.dtype, precision.magnitudes
         self._parts, self._encoder = parts, encoder
 
     @classmethod
@@ -59,13 +62,16 @@ class ImageEmbedder:
         device: Device,
         dtype: str,
         cpu_features: frozenset[str],
+        measured: "ImagePrecision | None" = None,
     ) -> "ImageEmbedder | None":
         """Load the image encoder of a model; return None if the model has none.
 
-        dtype: the precision of the text encoder. The image encoder uses the same precision, except:
-        int8 and int4 become bfloat16, because they are calibrated with texts. float32 is used if
-        the vectors of the reference images differ from their float32 vectors by more than `auto`
-        accepts for texts.
+        dtype: the precision of the text encoder. The image encoder uses the same precision if the
+        vectors of the reference images differ from their float32 vectors by no more than `auto`
+        accepts for texts; int8 in place of int4. Otherwise int8 is replaced by bfloat16, which has
+        to pass, too, and that by float32.
+
+        measured: the precision of an earlier load, which is not tried again.
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
@@ -80,13 +86,15 @@ class ImageEmbedder:
         }
         backend = choose_backend(spec.encoder, layers, device, cpu_features)
         parts = ImageParts(description, spec, table, tensors, backend)
-        factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
-        chosen, encoder = _choose(
-            factory,
-            dtype_of_images(dtype, cpu_features),
-            ReferenceImageEmbedder(spec.image_size, parts.embed),
-        )
-        return cls(spec, parts, encoder, chosen, backend.reason)
+        references = ReferenceImageEmbedder(spec.image_size, parts.embed)
+        calibration = Calibration(references.calibrate, measured.magnitudes if measured else None)
+        inputs = backend.inputs(spec.encoder, layers)
+        factory = backend.image_encoders(layers, inputs, calibration)
+        if measured:
+            return cls(spec, parts, factory.build(measured.dtype), measured, backend.reason)
+        chosen, encoder = _choose(factory, dtype, references)
+        magnitudes = calibration.magnitudes if chosen in QUANTIZED else None
+        return cls(spec, parts, encoder, ImagePrecision(chosen, magnitudes), backend.reason)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
         """Embed images of (height, width, 3) pixels in one forward pass: (B, dim).
@@ -96,8 +104,16 @@ class ImageEmbedder:
         return self._parts.embed(self._encoder, images)
 
 
-def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
-    """Return the precision of an image encoder. dtype: that of texts; some are of texts alone."""
+@dataclass(frozen=True)
+class ImagePrecision:
+    """Precision of an image encoder. magnitudes: what int8 was calibrated with."""
+
+    dtype: str
+    magnitudes: Magnitudes | None
+
+
+def dtype_on_torch(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of an image encoder that torch computes. dtype: that of texts."""
     if dtype not in QUANTIZED:
         return dtype
     return "bfloat16" if library.has_fast_bfloat16(cpu_features) else "float32"
@@ -201,13 +217,18 @@ def _channels_first(weight: Floats, side: int) -> Floats:
 def _choose(
     factory: EncoderFactoryProtocol, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
-    choice = build_in_precision(factory, dtype, references)
-    if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
-        return dtype, choice.encoder
-    log.warning(
-        "the image encoder computes in float32: in %s the vectors of the reference images have "
-        "a cosine of only %.5f with those in float32",
-        *(dtype, min(trial.cosine for trial in choice.trials)),
-    )
-    del choice
+    """Build the encoder in the first precision that is accurate enough. dtype: that of texts."""
+    tried = ("int8", "bfloat16") if dtype in QUANTIZED else (dtype,)
+    for each in tried:
+        if each not in factory.supported():
+            continue
+        choice = build_in_precision(factory, each, references)
+        if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
+            return each, choice.encoder
+        log.warning(
+            "the image encoder does not compute in %s: the vectors of the reference images have a "
+            "cosine of only %.5f with those in float32",
+            *(each, min(trial.cosine for trial in choice.trials)),
+        )
+        del choice
     return "float32", factory.build("float32")

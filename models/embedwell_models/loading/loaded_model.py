@@ -26,7 +26,11 @@ from embedwell_models.loading.backends import (
     choose_device,
     why_torch_for_custom_encoder,
 )
-from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
+from embedwell_models.loading.image_embedder import (
+    ImageEmbedder,
+    ImagePrecision,
+    dtype_on_torch,
+)
 from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
@@ -39,11 +43,14 @@ from embedwell_models.precision.references import (
 )
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:  # imported when the first image comes
     from embedwell_models.torch_backend.texts_with_images import TextsWithImages
 
 log = logging.getLogger(__name__)
+
+_OF_IMAGES = "images."  # prefix of the image encoder's layers among the magnitudes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +138,8 @@ class LoadedModel:
         head = _head(description, backend.linear)
         compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
-        magnitudes = measured.input_magnitudes if measured else None
-        calibration = Calibration(sentences.calibrate, magnitudes)
+        known_for_texts, known_for_images = _measured(measured)
+        calibration = Calibration(sentences.calibrate, known_for_texts)
         inputs = backend.inputs(description.spec, arrays)
         graphs = RecordedShapes(options.cuda_graphs)
         factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
@@ -141,12 +148,14 @@ class LoadedModel:
         else:
             choice = build_in_precision(factory, options.dtype, sentences)
             sentences.check(choice.encoder)
-        images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
+        images = ImageEmbedder.load(
+            description, backend.device, choice.dtype, cpu_features, known_for_images
+        )
         release_gpu_cache()  # of the precisions that were not chosen
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
-        image_dtype = dtype_of_images(choice.dtype, cpu_features)
+        image_dtype = dtype_on_torch(choice.dtype, cpu_features)
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
@@ -160,7 +169,7 @@ class LoadedModel:
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
             why_torch=_why_torch(description, backend, images),
             trials=choice.trials,
-            input_magnitudes=calibration.magnitudes if choice.dtype in QUANTIZED else None,
+            input_magnitudes=_all_magnitudes(choice.dtype, calibration, images),
             linear=backend.linear,
             images=images,
             graphs=graphs,
@@ -198,6 +207,33 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
+
+
+def _measured(
+    measured: LoadMeasurements | None,
+) -> tuple[Magnitudes | None, ImagePrecision | None]:
+    """Return what int8 was calibrated with for texts, and the precision for images."""
+    if measured is None:
+        return None, None
+    texts, images = dict[str, Floats](), dict[str, Floats]()
+    for name, each in (measured.input_magnitudes or {}).items():
+        of_images = name.startswith(_OF_IMAGES)
+        (images if of_images else texts)[name.removeprefix(_OF_IMAGES)] = each
+    dtype = measured.image_dtype
+    if dtype is None or (dtype in QUANTIZED and not images):
+        return texts or None, None
+    return texts or None, ImagePrecision(dtype, images or None)
+
+
+def _all_magnitudes(
+    dtype: str, calibration: Calibration, images: ImageEmbedder | None
+) -> Magnitudes | None:
+    """Return what int8 was calibrated with, also for images; None in another precision."""
+    if dtype not in QUANTIZED or calibration.magnitudes is None:
+        return None
+    of_images = (images and images.magnitudes) or {}
+    named = {f"{_OF_IMAGES}{name}": each for name, each in of_images.items()}
+    return {**calibration.magnitudes, **named}
 
 
 def _why_gpu_is_full(description: ModelDescription, device: str, error: Exception) -> str:

@@ -73,11 +73,11 @@ class TorchBackend:
         decoder = _decoder_weights(description)
         return TorchEncoderFactory(*parts, graphs=graphs, decoder=decoder)
 
-    def image_encoders(self, weights: Weights, inputs: Inputs) -> TorchEncoderFactory:
+    def image_encoders(
+        self, weights: Weights, inputs: Inputs, calibration: Calibration
+    ) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
-        return TorchEncoderFactory(
-            weights, inputs, Calibration(lambda _: None), None, self.cpu_features
-        )
+        return TorchEncoderFactory(weights, inputs, calibration, None, self.cpu_features)
 
 
 def _decoder_weights(description: ModelDescription) -> DecoderWeights | None:

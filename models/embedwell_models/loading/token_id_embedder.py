@@ -122,7 +122,8 @@ class TokenIdEmbedder:
         embedder.allowed_dimensions = allowed_dimensions
         if load_cache and not measured and not embedder.replaces_gpu:
             parts = embedder.dtype, embedder.trials, embedder.fingerprint
-            load_cache.write(LoadMeasurements(*parts, embedder.input_magnitudes))
+            measured = LoadMeasurements(*parts, embedder.input_magnitudes, embedder.image_dtype)
+            load_cache.write(measured)
         return embedder
 
     @classmethod

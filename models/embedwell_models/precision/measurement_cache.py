@@ -101,6 +101,7 @@ class LoadMeasurements:
     trials: Sequence[Trial]
     fingerprint: str
     input_magnitudes: Magnitudes | None
+    image_dtype: str | None = None
 
 
 class LoadCache(MeasurementCache):

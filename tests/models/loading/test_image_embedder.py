@@ -19,6 +19,8 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
+from embedwell_models.vectors import normalize
+from tests.conftest import precisions
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import (
     SIDE,
@@ -26,6 +28,7 @@ from tests.models.image_models import (
     features,
     picture,
     write_clip,
+    write_clip_for_int8,
     write_metaclip2,
     write_siglip,
 )
@@ -120,10 +123,32 @@ def test_an_image_in_a_lower_precision_is_close(write: Any, tmp_path: Path) -> N
     expected = load(tmp_path).embed_images(FILES)
     for trial in load(tmp_path, dtype="auto").trials:
         ours = load(tmp_path, dtype=trial.dtype)
-        assert ours.images is not None and ours.images.dtype in ("bfloat16", "float32")
+        assert ours.images is not None and ours.images.dtype in (trial.dtype, "float32", "bfloat16")
         found = ours.embed_images(FILES)
         lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
         assert ((found * expected).sum(axis=1) / lengths).min() > 0.99
+
+
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_images_are_computed_in_int8_if_it_is_accurate(dtype: str, tmp_path: Path) -> None:
+    write_clip_for_int8(tmp_path)
+    exact, ours = (load(tmp_path, dtype=each).embed_images(FILES) for each in ("float32", dtype))
+    assert load(tmp_path, dtype=dtype).image_dtype == "int8"
+    cosines = np.vecdot(normalize(ours), normalize(exact))
+    assert cosines.min() > 0.999 and cosines.max() < 0.9999999  # not those of float32
+    alone = [load(tmp_path, dtype=dtype).embed_images([file])[0] for file in FILES]
+    assert np.stack(alone).tobytes() == ours.tobytes()
+
+
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
+def test_images_are_not_computed_in_an_inaccurate_int8(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_clip(tmp_path)
+    ours = load(tmp_path, dtype="int8")
+    assert ours.dtype == "int8" and ours.image_dtype in ("bfloat16", "float32")
+    assert "the image encoder does not compute in int8" in caplog.text
 
 
 @pytest.mark.parametrize("end", [3, 2])  # the last token, and the first, which CLIP would not mean

@@ -24,6 +24,7 @@ class StartupChoices:
     rate: float
     fingerprint: str
     measured_at: int
+    image_dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,9 @@ def _load(
     if previous:
         trials = [Trial(**trial) for trial in previous.trials]
         magnitudes = cache.read_magnitudes() if previous.dtype in QUANTIZED else None
-        measured = LoadMeasurements(previous.dtype, trials, previous.fingerprint, magnitudes)
+        measured = LoadMeasurements(
+            previous.dtype, trials, previous.fingerprint, magnitudes, previous.image_dtype
+        )
         options = replace(options, device=previous.device)
     embedder = load_as(TokenIdEmbedder, folder, options, measured)
     if embedder.input_magnitudes is not None and magnitudes is None:
@@ -158,6 +160,7 @@ def _startup_choices(embedder: TokenIdEmbedder, batch_limit: BatchLimit) -> Star
         rate=batch_limit.rate,
         fingerprint=embedder.fingerprint,
         measured_at=int(time.time()),
+        image_dtype=embedder.image_dtype,
     )
 
 

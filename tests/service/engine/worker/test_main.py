@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from embedwell_models.errors import TORCH_MISSING, DeviceUnavailableError, Model
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.conftest import Folder, precisions
+from tests.models.image_models import SIDE, picture, write_clip_for_int8
 from tests.service.server import Server
 
 
@@ -202,3 +204,23 @@ def test_a_server_tells_when_its_choices_were_measured(tmp_path: Path) -> None:
     assert engines[0] == engines[1] and engines[0]["measured_at"] > 1_700_000_000
     assert ["as measured on" in log for log in logs] == [False, True]
     assert len([*(cache / "startup").glob("*.json")]) == 1
+
+
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
+def test_a_second_start_does_not_try_the_precision_of_images_again(
+    spec: EngineSpec, tmp_path: Path
+) -> None:
+    write_clip_for_int8(tmp_path / "clip")
+    spec = replace(with_options(spec, dtype="int8"), folder=str(tmp_path / "clip"))
+    first, choices = load_and_measure(spec)
+    images = [np.asarray(picture(SIDE, SIDE))]
+    assert choices.image_dtype == first.image_dtype == "int8"
+    second, _ = load_and_measure(spec)
+    assert (second.encode_images(images) == first.encode_images(images)).all()
+    cache = StartupCache(spec)
+    kept = cache.read_magnitudes()
+    assert kept is not None
+    name = "images.layers.0.up"
+    cache.write_magnitudes({**kept, name: kept[name][::-1].copy() ** 3})
+    third, _ = load_and_measure(spec)
+    assert (third.encode_images(images) != first.encode_images(images)).any(), "it is not read"
