@@ -69,7 +69,7 @@ class ImageEmbedder:
         dtype: the precision of the text encoder. The image encoder uses the same precision if the
         vectors of the reference images differ from their float32 vectors by no more than `auto`
         accepts for texts; int8 in place of int4. Otherwise int8 is replaced by bfloat16, which has
-        to pass, too, and that by float32.
+        to pass, too, and that by float32. Images that become tokens of a text are never in int8.
 
         measured: the precision of an earlier load, which is not tried again.
 
@@ -92,7 +92,7 @@ class ImageEmbedder:
         factory = backend.image_encoders(layers, inputs, calibration)
         if measured:
             return cls(spec, parts, factory.build(measured.dtype), measured, backend.reason)
-        chosen, encoder = _choose(factory, dtype, references)
+        chosen, encoder = _choose(factory, _candidates(dtype, spec), references)
         magnitudes = calibration.magnitudes if chosen in QUANTIZED else None
         return cls(spec, parts, encoder, ImagePrecision(chosen, magnitudes), backend.reason)
 
@@ -214,12 +214,19 @@ def _channels_first(weight: Floats, side: int) -> Floats:
     return np.ascontiguousarray(by_pixel).reshape(weight.shape)
 
 
+def _candidates(dtype: str, spec: ImageSpec) -> Sequence[str]:
+    """Return the precisions to try for images. dtype: that of texts."""
+    if dtype not in QUANTIZED:
+        return (dtype,)
+    # A text's layers would amplify the errors of its images.
+    return ("bfloat16",) if spec.merge else ("int8", "bfloat16")
+
+
 def _choose(
-    factory: EncoderFactoryProtocol, dtype: str, references: ReferenceImageEmbedder
+    factory: EncoderFactoryProtocol, candidates: Sequence[str], references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
-    """Build the encoder in the first precision that is accurate enough. dtype: that of texts."""
-    tried = ("int8", "bfloat16") if dtype in QUANTIZED else (dtype,)
-    for each in tried:
+    """Build the encoder in the first precision that is accurate enough; float32 if none is."""
+    for each in candidates:
         if each not in factory.supported():
             continue
         choice = build_in_precision(factory, each, references)
