@@ -4,28 +4,34 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
+from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.output_heads import choose_output_computer
+from embedwell_models.loading.output_heads import OutputComputer, choose_output_computer
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs import SparseVector
 from embedwell_models.precision.measurement_cache import LoadMeasurements
+from embedwell_models.vectors import Floats
 from tests.models.colbert import WIDTH, write_colbert
-from tests.models.families.checkpoint import CPU
+from tests.models.families.checkpoint import CPU, assert_close
+from tests.models.families.exact import each_exactly
 from tests.models.meta import META, ToHost
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.torch_backend.encoders import torch_encoder
 
 LENGTHS = [3, 1, 40]
+VOCABULARY_SIZE = 30
 HIDDEN = 64  # of BGE-M3, whose token vectors are as wide
 Write = Callable[[Path], Path]
 
@@ -57,6 +63,19 @@ def on(device: torch.device, model: LoadedModel) -> LoadedModel:
     return replace(model, device=Device("meta"), encoder=encoder)
 
 
+def in_arrays(model: LoadedModel) -> LoadedModel:
+    """Return a model whose linear layers after the encoder are products of arrays."""
+
+    def linear(weight: Floats, bias: Floats, activation: str = "none", *, name: str = "") -> Any:
+        assert activation == "none"
+        return lambda rows: rows @ weight.T + bias
+
+    description = model.description
+    encoder, _ = torch_encoder(description.encoder, CPU)
+    head = VectorHead(description.path, description.recipe.modules, linear)
+    return replace(model, encoder=encoder, head=head, linear=linear)
+
+
 def test_a_gpu_is_warm_for_every_output(tmp_path: Path) -> None:
     model = TokenIdEmbedder(on(META, loaded(write_bge_m3(tmp_path))))
     with ToHost() as received:
@@ -77,19 +96,25 @@ def test_a_gpu_is_warm_for_queries_that_are_filled_up(tmp_path: Path) -> None:
 
 
 def batch() -> Batch:
-    return Batch.of([np.arange(6, 6 + length) % 30 for length in LENGTHS], [1, 0, 9])
+    return Batch.of([np.arange(6, 6 + length) % VOCABULARY_SIZE for length in LENGTHS], [1, 0, 9])
 
 
-def assert_close(found: TextOutputs, expected: TextOutputs) -> None:
-    for name in (DENSE, MULTI):
-        ours, theirs = getattr(found, name), getattr(expected, name)
-        assert (ours is None) == (theirs is None)
-        if ours is not None:
-            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    assert (found.sparse is None) == (expected.sparse is None)
-    if found.sparse is not None and expected.sparse is not None:
-        assert np.array_equal(found.sparse.indices, expected.sparse.indices)
-        np.testing.assert_allclose(found.sparse.weights, expected.sparse.weights, rtol=1e-4)
+def tensors(compute: OutputComputer, names: list[str]) -> list[Tensor]:
+    """Compute outputs of the batch, each as one tensor of all its texts: (n, dim) or (n, V)."""
+    outputs = compute(batch(), names)
+    arrays: dict[str, list[Any]] = {
+        DENSE: [each.dense for each in outputs],
+        MULTI: [each.multi for each in outputs],
+        SPARSE: [each.sparse and weights_of_ids(each.sparse) for each in outputs],
+    }
+    assert {name for name in arrays if arrays[name][0] is not None} == {*names}
+    return [torch.from_numpy(np.vstack(arrays[name])).double() for name in names]
+
+
+def weights_of_ids(sparse: SparseVector) -> Floats:
+    weights = np.zeros(VOCABULARY_SIZE, np.float32)
+    weights[sparse.indices] = sparse.weights
+    return weights
 
 
 @pytest.mark.parametrize(("write", "names", "numbers"), CASES)
@@ -107,6 +132,9 @@ def test_outputs_are_those_of_states_that_the_host_has(
     write: Write, names: list[str], numbers: int, tmp_path: Path
 ) -> None:
     model = loaded(write(tmp_path))
-    host, device = (choose_output_computer(each) for each in (model, on(CPU, model)))
-    for found, expected in zip(device(batch(), names), host(batch(), names), strict=True):
-        assert_close(found, expected)
+    exact = choose_output_computer(in_arrays(model))
+    expected = each_exactly(tensors)(exact, names)
+    for each in (model, on(CPU, model)):
+        outputs = tensors(choose_output_computer(each), names)
+        for ours, theirs in zip(outputs, expected, strict=True):
+            assert_close(ours, theirs)
