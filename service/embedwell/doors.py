@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "plot": "embedwell_lab.plot:plot",
     "pull": "embedwell.cli.model_commands:pull",
     "serve": "embedwell.cli.serve:serve",
+    "service": "embedwell.cli.service:service",
     "train": "embedwell_classic_service.train:train",
 }
 """Commands of click."""
