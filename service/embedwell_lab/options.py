@@ -36,7 +36,7 @@ def output_path(
         return None
     if path.suffix.lower() not in _SUFFIXES:
         raise click.BadParameter(f"{path}: the name must end in {', '.join(_SUFFIXES)}")
-    require("plot", "matplotlib", "sklearn")
+    require("plot", "matplotlib", "sklearn", "textalloc")
     return path
 
 

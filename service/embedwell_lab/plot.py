@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from embedwell.cli.options import TEXT_FILE, decorate, require
+from embedwell.routes.positions import PositionsRequest
 from embedwell_lab.options import drawing_options, text_options
 
 if TYPE_CHECKING:  # they load numpy and matplotlib
@@ -16,74 +17,40 @@ if TYPE_CHECKING:  # they load numpy and matplotlib
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SCHEMES = (
-    *("none", "sinusoidal", "learned", "rotary", "alibi"),
-    *("relative", "mpnet", "disentangled", "transformer_xl"),
-)
-_SCALINGS = ("default", "linear", "dynamic", "ntk", "yarn", "llama3")
-
-_NUMBERS: dict[str, tuple[type, str]] = {
-    "layer": (
-        int,
-        "Layer of the model whose scheme to use: 0 for the input, 1 to L for that layer.",
-    ),
-    "dim": (int, "Dimensions of the vectors, or of the rotated part of a head."),
-    "base": (float, "Base of the angles (sinusoidal, rotary, transformer_xl)."),
-    "factor": (float, "Factor of a rotary scaling."),
-    "original": (int, "Tokens of the training's texts, for a rotary scaling."),
-    "length": (int, "Tokens of the text (scaling dynamic)."),
-    "magnitude": (float, "Factor of cosine and sine (scaling yarn)."),
-    "fast": (float, "Rotations above which an angle is kept (scalings yarn, llama3)."),
-    "slow": (float, "Rotations below which an angle is divided (scalings yarn, llama3)."),
-    "heads": (int, "Number of heads (alibi)."),
-    "steepest": (float, "The last slope is 2 to the power of minus this number (alibi)."),
-    "buckets": (int, "Number of buckets (relative, mpnet, disentangled)."),
-    "max_distance": (int, "Distance at which the last bucket begins."),
+_POSITION_OPTIONS = {
+    name: field
+    for name, field in PositionsRequest.model_json_schema()["properties"].items()
+    if name not in ("positions", "count", "model")
 }
-_SWITCHES = {
-    "interleaved": "Rotate adjacent columns, or columns of the two halves (rotary).",
-    "whole": "Round the columns between which yarn interpolates.",
-    "causal": "Mask the keys after a query (alibi).",
-    "bidirectional": "Use separate buckets for keys after a query (relative, mpnet).",
-}
+"""JSON schemas of the fields of /positions that are options."""
 
 
 def position_options(command: F) -> F:
-    """Add click options for the fields of /positions, without defaults except for the count."""
-    return decorate(
-        command,
-        click.option(
-            "--scheme",
-            type=click.Choice(SCHEMES),
-            help="Position scheme.  [default: the model's own]",
-        ),
-        click.option(
-            "--count",
-            type=click.IntRange(2, 2048),
-            default=64,
-            show_default=True,
-            help="Number of positions, from 0.",
-        ),
-        *(
-            click.option(_flag(name), name, type=kind, metavar="NUMBER", help=text)
-            for name, (kind, text) in _NUMBERS.items()
-        ),
-        *(
-            click.option(f"{_flag(name)}/{_flag(f'no_{name}')}", name, default=None, help=text)
-            for name, text in _SWITCHES.items()
-        ),
-        click.option(
-            "--scaling", type=click.Choice(_SCALINGS), help="Scaling of the rotary scheme."
-        ),
+    """Add an option for each field of /positions."""
+    count = click.option(
+        "--count",
+        type=click.IntRange(2, 2048),
+        default=64,
+        show_default=True,
+        help="Number of positions, from 0.",
     )
+    return decorate(command, count, *map(_position_option, _POSITION_OPTIONS))
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-POSITION_OPTIONS = ("scheme", "count", "scaling", *_NUMBERS, *_SWITCHES)
-"""Names of the options of a position scheme."""
+def _position_option(name: str) -> Callable[[F], F]:
+    field = _POSITION_OPTIONS[name]
+    kind: Any = field["anyOf"][0]  # the other is null
+    words = name.replace("_", "-")
+    if kind.get("type") == "boolean":
+        return click.option(f"--{words}/--no-{words}", default=None, help=field["description"])
+    types = {"integer": int, "number": float}
+    choices = kind.get("enum")
+    return click.option(
+        f"--{words}",
+        type=click.Choice(choices) if choices else types[kind["type"]],
+        metavar=None if choices else "NUMBER",
+        help=field["description"],
+    )
 
 
 _METHODS = ("pca", "tsne", "umap")
@@ -98,7 +65,7 @@ def plot() -> None:
     Pictures are .png, .svg, or .html: one page that shows texts and values on hover. The model is
     loaded here, unless --server names a running server.
 
-    Drawing needs matplotlib, scikit-learn and umap-learn, the packages of the extra `plot`.
+    Drawing needs the packages of the extra `plot`.
     """
 
 
@@ -208,7 +175,7 @@ def positions(output: Path, dark: bool, **flags: Any) -> None:
     They show vectors, angles, biases or buckets. Options that are not given have the model's
     values if the scheme is the model's own, otherwise common defaults.
     """
-    chosen = {name: flags.pop(name) for name in POSITION_OPTIONS}
+    chosen = {name: flags.pop(name) for name in ("count", *_POSITION_OPTIONS)}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     with _drawing(output, dark, flags) as (source, write):
         from embedwell_lab.plots import heatmap

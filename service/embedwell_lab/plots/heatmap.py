@@ -8,13 +8,13 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import FuncNorm, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from embedwell_lab.plots.render import Grid, Picture, freeze_layout
-from embedwell_lab.plots.style import diverging_colors, set_title, shorten
+from embedwell_lab.plots.style import set_title, shorten
 from embedwell_models.vectors import Floats
 
 Array = npt.NDArray[Any]
@@ -25,44 +25,12 @@ _COLUMNS = 4  # heat maps in a row
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Mapping of values to colours.
-
-    label: label of the colour bar.
-    cubic: whether colours use the cube root of a value, so that small values differ visibly.
-    clipped: whether some values lie beyond the ends.
-    ticks: ticks of the colour bar; chosen automatically by default.
-    """
-
-    label: str
-    low: float
-    high: float
-    colors: str = "viridis"
-    cubic: bool = False
-    clipped: bool = False
-    ticks: tuple[float, ...] | None = None
-
-    @classmethod
-    def symmetric(cls, label: str, values: Array) -> "Scale":
-        """A diverging scale around zero; a few values far beyond the others are clipped."""
-        largest, usual = np.percentile(np.abs(values), (100, 99.5)).tolist()
-        clipped = largest > 1.5 * usual > 0
-        limit = (usual if clipped else largest) or 1.0
-        return cls(label, -limit, limit, diverging_colors(), clipped=clipped)
-
-    @property
-    def norm(self) -> Normalize:
-        """Create matplotlib's norm for the values."""
-        if self.cubic:
-            return FuncNorm((np.cbrt, lambda root: root**3), self.low, self.high)
-        return Normalize(self.low, self.high)
-
-
-@dataclass(frozen=True)
 class Panel:
     """A matrix of positions: values (R, C), NaN for a masked cell.
 
     rows, columns: names of the row and column axes.
+    label: of the colour bar, which panels with the same norm share.
+    colors: name of a colour map.
     first_row: position of the first row.
     """
 
@@ -70,60 +38,46 @@ class Panel:
     values: Array
     rows: str
     columns: str
-    scale: Scale
+    label: str
+    norm: Normalize
+    colors: str = "viridis"
     first_row: int = 0
 
 
 def draw_panels(panels: Sequence[Panel], title: str) -> Picture:
-    """Draw heat maps side by side; adjacent ones with the same scale share a colour bar."""
+    """Draw heat maps side by side."""
     count = len(panels)
     across = min(count, 2 if count == 4 else _COLUMNS)
     down = -(-count // across)
     size = _SMALL_PANEL if count > 4 else _PANEL
     figure = Figure(figsize=(across * size * 1.15 + 1, down * size + 0.8), layout="constrained")
     set_title(figure, title)
-    places = figure.subplots(down, across, squeeze=False).flat
-    shared = count > 1 and all(panel.scale == panels[0].scale for panel in panels)
-    grids = []
-    for axes, panel in zip(places, panels, strict=False):
-        draw_image(axes, panel, bar=not shared)
-        grids.append(_grid(axes, panel))
-    for axes in places[count:]:
+    every = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for axes in every[count:]:
         axes.remove()
-    if shared:
-        drawn = [grid.axes for grid in grids]
-        _draw_bar(drawn[0].images[0], panels[0].scale, drawn)
+    images = [_draw_image(axes, panel) for axes, panel in zip(every, panels, strict=False)]
+    for norm, panel in {panel.norm: panel for panel in panels}.items():
+        drawn = [image for image in images if image.norm is norm]
+        places = [image.axes for image in drawn]
+        figure.colorbar(drawn[0], ax=places, label=panel.label, shrink=0.8)
     freeze_layout(figure)
-    return Picture(figure, grids=grids)
+    return Picture(figure, grids=[*map(_grid, every, panels)])
 
 
-def draw_image(axes: Axes, panel: Panel, *, bar: bool) -> None:
-    """Draw a heat map into axes.
-
-    bar: whether to add a colour bar.
-    """
+def _draw_image(axes: Axes, panel: Panel) -> AxesImage:
     height, width = panel.values.shape
     first, last = panel.first_row, panel.first_row + height - 1
-    colors = mpl.colormaps[panel.scale.colors].with_extremes(bad=mpl.rcParams["axes.edgecolor"])
-    image = axes.imshow(
+    axes.set(title=panel.title, xlabel=panel.columns, ylabel=panel.rows)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(6, integer=True))
+    return axes.imshow(
         panel.values,
-        cmap=colors,
-        norm=panel.scale.norm,
+        cmap=mpl.colormaps[panel.colors].with_extremes(bad="gray"),
+        norm=panel.norm,
         aspect="auto",
         interpolation="nearest",
         extent=(-0.5, width - 0.5, last + 0.5, first - 0.5),
     )
-    axes.set(title=panel.title, xlabel=panel.columns, ylabel=panel.rows)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10), integer=True))
-    if bar:
-        _draw_bar(image, panel.scale, [axes])
-
-
-def _draw_bar(image: AxesImage, scale: Scale, axes: Sequence[Axes]) -> None:
-    extend = "both" if scale.clipped else "neither"
-    ticks = scale.ticks or MaxNLocator(8, steps=(1, 2, 5, 10))
-    image.figure.colorbar(image, ax=axes, label=scale.label, ticks=ticks, extend=extend, shrink=0.8)
 
 
 def _grid(axes: Axes, panel: Panel) -> Grid:
@@ -135,7 +89,7 @@ def _grid(axes: Axes, panel: Panel) -> Grid:
 
 _MAX_LABELS = 100  # maximum texts on a side with labels
 _MAX_NUMBERS = 20  # maximum texts on a side with values in the cells
-_LABEL_LENGTHS = (40, 28)  # characters of row and column labels
+_LABEL_LENGTH = 32  # characters
 _DISTANCES = ("euclidean", "manhattan")
 
 
@@ -147,21 +101,22 @@ def draw_similarity(
     Distances, which are given as negative scores, are shown as distances, with reversed colours.
     """
     is_distance = metric in _DISTANCES
-    values = np.abs(scores).astype(np.float64) if is_distance else scores.astype(np.float64)
+    values = (np.abs(scores) if is_distance else scores).astype(np.float64)
     figure = Figure(figsize=_figure_size(values.shape), layout="constrained")
     set_title(figure, title)
     axes = figure.subplots()
-    image = axes.imshow(
-        values,
-        cmap="viridis_r" if is_distance else "viridis",
-        vmin=min(0.0, values.min()) if metric == "cosine" else None,
-        vmax=1.0 if metric == "cosine" else None,
-        aspect="auto",
-        interpolation="nearest",
-    )
+    limits = (min(0.0, values.min()), 1.0) if metric == "cosine" else (None, None)
+    colors = "viridis_r" if is_distance else "viridis"
+    image = axes.imshow(values, colors, Normalize(*limits), aspect="auto", interpolation="nearest")
     label = f"{metric} distance" if is_distance else metric
     figure.colorbar(image, ax=axes, label=label, shrink=min(1.0, 4 / figure.get_figheight()))
-    _label_sides(axes, rows, columns)
+    for axis, texts in ((axes.yaxis, rows), (axes.xaxis, columns)):
+        if len(texts) > _MAX_LABELS:
+            axis.set_label_text(f"{len(texts)} texts")
+        else:
+            axis.set_ticks(range(len(texts)), [shorten(text, _LABEL_LENGTH) for text in texts])
+    if len(columns) <= _MAX_LABELS:
+        axes.tick_params("x", rotation=90)
     if max(values.shape) <= _MAX_NUMBERS:
         _write_values(axes, image)
     freeze_layout(figure)
@@ -171,26 +126,11 @@ def draw_similarity(
 
 def _figure_size(shape: tuple[int, ...]) -> tuple[float, float]:
     """Return width and height in inches, so that numbers or labels fit."""
-    sides = []
-    for count in shape:
-        cell = 0.5 if max(shape) <= _MAX_NUMBERS else max(0.17, 8 / count)
-        cells = count * cell if count <= _MAX_LABELS else 8.0
-        sides.append(max(cells, 1.5) + 2.6)
-    height, width = sides
-    return width + 0.8, height
-
-
-def _label_sides(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
-    sides = ((axes.yaxis, rows), (axes.xaxis, columns))
-    for (axis, texts), length in zip(sides, _LABEL_LENGTHS, strict=True):
-        if len(texts) > _MAX_LABELS:
-            axis.set_label_text(f"{len(texts)} texts")
-            continue
-        axis.set_ticks(range(len(texts)), [shorten(text, length) for text in texts], fontsize=8)
-        axis.set_tick_params(length=0)
-    for tick in axes.get_xticklabels() if len(columns) <= _MAX_LABELS else ():
-        rotation = 45 if len(columns) <= _MAX_NUMBERS else 90  # between narrow columns
-        tick.set(rotation=rotation, ha="right", va="center", rotation_mode="anchor")
+    if max(shape) <= _MAX_NUMBERS:
+        height, width = (max(0.5 * count, 1.5) for count in shape)
+    else:
+        height, width = (max(0.17 * count * (count <= _MAX_LABELS), 8.0) for count in shape)
+    return width + 3.4, height + 2.6
 
 
 def _write_values(axes: Axes, image: AxesImage) -> None:

@@ -25,6 +25,8 @@ _MAX_CELLS = 1_000_000  # maximum cells of a page, about 10 MB
 _DPI = 200  # twice matplotlib's default of 100
 _PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 
+_MISSING_GLYPH = "Glyph .* missing from font"  # matplotlib warns of each
+
 Point = tuple[float, float, str]
 """Position of a point, as fractions of the figure from its top left, and its text."""
 
@@ -111,31 +113,20 @@ def picture_file(output: Path, dark: bool) -> Iterator[Callable[[Picture, str], 
 
         def write(picture: Picture, title: str) -> None:
             suffix = output.suffix.lower()
-            content = render(picture, suffix, title)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.filterwarnings("always", _MISSING_GLYPH)
+                content = render(picture, suffix, title)
             with writing(output):
                 file.write(content)
             if picture.omitted:
                 click.echo(f"labels left out for lack of room: {picture.omitted}", err=True)
+            if caught and suffix == ".png":
+                click.echo(
+                    "the installed fonts lack some characters; install Noto fonts, or write .svg "
+                    "or .html, which use the reader's fonts",
+                    err=True,
+                )
 
-        with theme(dark), _missing_glyphs(output):
+        with theme(dark), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _MISSING_GLYPH)
             yield write
-
-
-@contextmanager
-def _missing_glyphs(output: Path) -> Iterator[None]:
-    """Convert matplotlib's warnings of missing glyphs, one for each, to a single note for a PNG."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    is_glyph = ["missing from font" in str(warning.message) for warning in caught]
-    for warning, skip in zip(caught, is_glyph, strict=True):
-        if not skip:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-    if any(is_glyph) and output.suffix.lower() == ".png":
-        click.echo(
-            "the installed fonts lack some characters; install Noto fonts, or write .svg or "
-            ".html, which use the reader's fonts",
-            err=True,
-        )

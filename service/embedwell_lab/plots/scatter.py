@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+import textalloc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 
 from embedwell_lab.plots.projection import Projection
@@ -30,10 +31,11 @@ _MANY_POINTS = 5000  # more than this become one image in an SVG
 _NAME_LENGTH = 32  # maximum characters of a category in the legend
 _LABEL_LENGTH = 30  # maximum characters of a text next to its point
 _HOVER_LENGTH = 500  # maximum characters of a text on hover
-_LABEL_GAP = 6.0  # typographic points between a point and its label
-_POINT_RADIUS = 4.0  # pixels
+_LABEL_SIZE = 8  # typographic points
+_LABEL_DISTANCE = 0.03  # maximum from the point, as a fraction of the axes
+_LABEL_CANDIDATES = 40  # places to try for a label
 # Maximum texts to place, evenly chosen; no page has room for more, and measuring each takes time.
-_MAX_LABELS = 1000
+_MAX_LABELS = 500
 
 
 @dataclass(frozen=True)
@@ -199,58 +201,23 @@ def _hover(
     ]
 
 
-Side = tuple[str, str, float, float]
-"""Alignment of a label, and the direction in which it lies from its point."""
-
-_SIDES: Sequence[Side] = (
-    *(("left", "center", 1, 0), ("right", "center", -1, 0)),
-    *(("center", "bottom", 0, 1), ("center", "top", 0, -1)),
-    *(("left", "bottom", 0.5, 0.5), ("left", "top", 0.5, -0.5)),
-    *(("right", "bottom", -0.5, 0.5), ("right", "top", -0.5, -0.5)),
-)
-
-
 def place_labels(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
     """Label points (B, 2) of laid-out axes; return the number of labels that fit.
 
-    A label takes the first side of its point where it covers neither labels nor other points.
+    No label covers another label or a point.
     """
-    pixels = axes.transData.transform(points)
-    area = np.array(axes.bbox.extents)
-    boxes = np.empty((0, 4))  # boxes of the labels: left, bottom, right, top in pixels
-    for index in range(0, len(texts), -(-len(texts) // _MAX_LABELS)):
-        text = shorten(texts[index], _LABEL_LENGTH)
-        label = axes.annotate(
-            text, tuple(points[index]), xytext=(0, 0), textcoords="offset points", fontsize=8
-        )
-        for side in _SIDES:
-            box = _move(label, side)
-            if _inside(box, area) and not (_overlaps(box, boxes) or _covers(box, pixels)):
-                boxes = np.vstack([boxes, box])
-                break
-        else:
-            label.remove()
-    return len(boxes)
-
-
-def _move(label: Annotation, side: Side) -> Doubles:
-    """Move a label to a side of its point, and return its new box."""
-    horizontal, vertical, right, up = side
-    label.set(ha=horizontal, va=vertical, position=(right * _LABEL_GAP, up * _LABEL_GAP))
-    return np.array(label.get_window_extent().extents)
-
-
-def _inside(box: Doubles, area: Doubles) -> bool:
-    return bool((box[:2] >= area[:2]).all() and (box[2:] <= area[2:]).all())
-
-
-def _overlaps(box: Doubles, boxes: Doubles) -> bool:
-    """Return whether a box overlaps one of (N, 4) others."""
-    beside = (box[:2] >= boxes[:, 2:]).any(axis=1) | (box[2:] <= boxes[:, :2]).any(axis=1)
-    return not beside.all()
-
-
-def _covers(box: Doubles, points: Doubles) -> bool:
-    """Return whether a box covers one of the points (B, 2)."""
-    inside = (points > box[:2] - _POINT_RADIUS) & (points < box[2:] + _POINT_RADIUS)
-    return bool(inside.all(axis=1).any())
+    chosen = slice(None, None, -(-len(texts) // _MAX_LABELS))
+    x, y = points.T
+    _, _, labels, _ = textalloc.allocate(
+        axes,
+        *(x[chosen], y[chosen], [shorten(text, _LABEL_LENGTH) for text in texts[chosen]]),
+        x_scatter=x,
+        y_scatter=y,
+        textsize=_LABEL_SIZE,
+        textcolor=mpl.rcParams["text.color"],
+        max_distance=_LABEL_DISTANCE,
+        nbr_candidates=_LABEL_CANDIDATES,
+        draw_lines=False,
+        draw_all=False,
+    )
+    return sum(label is not None for label in labels)

@@ -6,20 +6,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from matplotlib.colors import Colormap, ListedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
 # Tableau's colours without grey, which marks points without a value.
-PALETTE = (
-    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd"),
-    *("#8c564b", "#e377c2", "#bcbd22", "#17becf"),
-)
+PALETTE = [to_hex(color) for color in mpl.colormaps["tab10"](np.delete(np.arange(10), 7))]
 MAX_CATEGORIES = len(PALETTE)
-NO_VALUE = "#8b949e"
+NO_VALUE = "tab:gray"
 
-_DARK = "#0d1117"
 _FONTS = (
     *("DejaVu Sans", "Noto Sans", "Arial Unicode MS"),
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "WenQuanYi Zen Hei"),
@@ -32,33 +29,21 @@ _FONTS = (
 @contextmanager
 def theme(dark: bool) -> Iterator[None]:
     """Draw and save the figures of the block in light or dark colours."""
-    foreground, background = ("#e6edf3", _DARK) if dark else ("#1f2328", "#ffffff")
-    lines = "#3d444d" if dark else "#d1d9e0"
     installed = {font.name for font in fontManager.ttflist}
-    colors: dict[Any, Any] = {
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), background),
-        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), foreground),
-        **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), foreground),
-        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), lines),
-    }
     options: dict[Any, Any] = {
-        "font.family": ["sans-serif"],
         "font.sans-serif": [font for font in _FONTS if font in installed],
-        "font.size": 10,
-        "axes.titlesize": 10,
-        "figure.titlesize": 12,
         "legend.frameon": False,
         "text.parse_math": False,  # a text with two dollar signs is not a formula
         "svg.fonttype": "none",  # texts are searchable, and use the glyphs of the reader's fonts
         "svg.hashsalt": "embedwell",  # makes the bytes of a figure reproducible
     }
-    with mpl.rc_context({**colors, **options}):
+    with mpl.style.context(["default", *["dark_background"] * dark, options]):
         yield
 
 
 def is_dark() -> bool:
     """Return whether the current theme is dark."""
-    return bool(mpl.rcParams["figure.facecolor"] == _DARK)
+    return bool(mpl.rcParams["figure.facecolor"] == "black")
 
 
 def set_title(figure: Figure, title: str) -> None:
@@ -73,11 +58,6 @@ def diverging_colors() -> str:
     return "berlin" if is_dark() else "RdBu_r"
 
 
-def cyclic_colors() -> str:
-    """Return a colour map whose ends are the same, and whose middle is near the background."""
-    return "twilight" if is_dark() else "twilight_shifted"
-
-
 def point_colors() -> Colormap:
     """Return a colour map whose colours all contrast with the background."""
     shades = np.linspace(0.3, 1, 256) if is_dark() else np.linspace(0, 0.9, 256)
@@ -87,7 +67,7 @@ def point_colors() -> Colormap:
 def category_colors(count: int) -> list[str]:
     """Return a colour for each of `count` categories."""
     if count <= MAX_CATEGORIES:
-        return list(PALETTE[:count])
+        return PALETTE[:count]
     return [to_hex(color) for color in mpl.colormaps["turbo"](np.linspace(0.05, 0.95, count))]
 
 

@@ -39,7 +39,7 @@ def test_the_message_names_the_extra_that_pip_installs(monkeypatch: pytest.Monke
         ("evaluate", ["sentence-transformers", "scipy", "scikit-learn"]),
         ("mteb", ["mteb"]),
         ("otel", ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]),
-        ("plot", ["matplotlib", "scikit-learn", "umap-learn"]),
+        ("plot", ["matplotlib", "scikit-learn", "textalloc", "umap-learn"]),
         ("ray", ["ray"]),
         ("train", ["accelerate", "datasets", "gensim", "model2vec", "sentence-transformers"]),
     ],

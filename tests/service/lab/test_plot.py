@@ -17,8 +17,7 @@ from transformers import T5EncoderModel
 
 from embedwell.cli.commands import main
 from embedwell.cli.options import install_command
-from embedwell.routes.positions import PositionsRequest, SchemeName
-from embedwell_lab.plot import POSITION_OPTIONS, SCHEMES
+from embedwell.routes.positions import SchemeName
 from embedwell_lab.plots.projection import project
 from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
@@ -124,12 +123,6 @@ def test_every_scheme_has_a_picture(tiny_bert: Folder, tmp_path: Path, scheme: s
     model = ("--model", tiny_bert())
     run("positions", "--scheme", scheme, "--count", "8", "-o", picture, "--dark", *model)
     assert imread(io.BytesIO(picture.read_bytes())).std() > 0.01
-
-
-def test_the_options_of_positions_are_the_fields_of_the_route() -> None:
-    fields = PositionsRequest.model_fields.keys()
-    assert set(POSITION_OPTIONS) == fields - {"positions", "model"}
-    assert set(SCHEMES) == set(get_args(SchemeName))
 
 
 def test_the_first_vectors_of_a_learned_table_are_drawn(embedder: Embedder, tmp_path: Path) -> None:

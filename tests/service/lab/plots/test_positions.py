@@ -46,7 +46,7 @@ def test_rotary_has_angles_and_cosines_of_each_pair() -> None:
 def test_alibi_has_a_panel_of_each_head_on_one_scale() -> None:
     first, second = panels(scheme="alibi", heads=2, count=3, causal=True)
     assert (first.title, second.title) == ("Head 1, slope 0.0625", "Head 2, slope 0.00391")
-    assert first.scale == second.scale and first.scale.high == 0
+    assert first.norm is second.norm and first.norm.vmax == 0
     np.testing.assert_allclose(
         first.values, [[0, np.nan, np.nan], [-0.0625, 0, np.nan], [-0.125, -0.0625, 0]]
     )
@@ -68,7 +68,7 @@ def test_trained_biases_are_on_a_scale_around_zero() -> None:
     encoding = {"scheme": "relative", "parameters": {}, "buckets": np.zeros((1, 2)), "bias": bias}
     first, second = positions.panels(encoding)
     assert (first.title, second.title) == ("Head 1", "Head 2")
-    assert first.scale == second.scale and (first.scale.low, first.scale.high) == (-2, 2)
+    assert first.norm is second.norm and (first.norm.vmin, first.norm.vmax) == (-2, 2)
     assert positions.title(encoding, "t5-small") == "relative of t5-small"
 
 
@@ -82,8 +82,7 @@ def test_a_few_large_values_are_clipped() -> None:
     table = np.full((50, 20), 0.1, np.float32)
     table[0, 0] = 9
     encoding = {"scheme": "learned", "parameters": {}, "vectors": table}
-    scale = positions.panels(encoding)[0].scale
-    assert scale.clipped and scale.high == pytest.approx(0.1)
+    assert positions.panels(encoding)[0].norm.vmax == pytest.approx(0.1)
     assert positions.title(encoding, "a-model") == "learned of a-model"
 
 
@@ -92,10 +91,9 @@ def test_transformer_xl_has_a_row_for_each_distance() -> None:
     assert panel.values.shape == (5, 4) and panel.first_row == -2
 
 
-def test_disentangled_buckets_are_on_a_scale_around_zero() -> None:
+def test_disentangled_buckets_are_below_and_above_zero() -> None:
     (panel,) = panels(scheme="disentangled", count=4)
-    assert panel.scale.low == -panel.scale.high == -3
-    assert panel.values[3, 0] == 3
+    assert (panel.values.min(), panel.values[3, 0]) == (-3, 3)
 
 
 def test_the_title_has_the_parameters() -> None:
