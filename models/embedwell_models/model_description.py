@@ -294,7 +294,7 @@ class ModelDescription:
         return safetensors_files.to_finite_float32(self.encoder, names[0], table).copy()
 
     def with_prompts(self, prompts: Mapping[str, str]) -> "ModelDescription":
-        """Return the description with further prompts, which replace those of the same names.
+        """Return the description with further prompts, which replace prompts of the same names.
 
         The one named "default" is for texts without a prompt. Raises ModelError for a model whose
         prompts are a part of it, and for one that reads pairs.
@@ -391,8 +391,8 @@ def _check_other_image_encoder(description: ModelDescription) -> None:
         raise ModelError(f"{description.image_encoder}: it has no {preprocessing.FILES[1]}")
     if spec.width != description.dim:
         raise ModelError(
-            f"{description.path}: vectors of texts have {description.dim} dimensions, those of the "
-            f"image encoder {spec.width}: they cannot be compared"
+            f"{description.path}: vectors of texts have {description.dim} dimensions, vectors "
+            f"of images {spec.width}: they cannot be compared"
         )
 
 

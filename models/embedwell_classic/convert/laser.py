@@ -166,7 +166,7 @@ def _sibling(source: Path, suffix: str) -> Path:
 
 
 def _read_dictionary(path: Path, rows: int) -> dict[str, int]:
-    """Read the row of each piece. rows: those of the table; one more is that of <mask>."""
+    """Read the row of each piece. rows: of the table, which may have one for <mask>."""
     dictionary: dict[str, int] = {}
     # Not str.splitlines, which also splits at characters that a piece may have.
     lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

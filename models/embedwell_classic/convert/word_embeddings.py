@@ -153,7 +153,7 @@ def _write_options(folder: Path, words: Sequence[str], width: int) -> None:
 def _write_weights(
     folder: Path, words: Sequence[str], rows: int, weigh: Callable[[str], float]
 ) -> None:
-    """Put weights between the table and the pooling. rows: those of the table."""
+    """Put weights between the table and the pooling. rows: number of rows of the table."""
     weights = {word: weigh(word) for word in words}
     unknown = weigh("")  # also the weight of n-grams
     table = np.full((rows, 1), unknown, dtype=np.float32)
@@ -197,7 +197,7 @@ class _TableWriter:
         self._file.close()
 
     def write(self, rows: Floats, words: Sequence[str] = ()) -> None:
-        """Append rows (N, D); raises ModelError for NaN or infinity. words: those of the rows."""
+        """Append rows (N, D); raises ModelError for NaN or infinity. words: a word for each row."""
         if not np.isfinite(rows).all():
             index = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             row = self.rows + index

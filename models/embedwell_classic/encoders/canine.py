@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_classic.families.canine import BLOCK, RATE
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -87,7 +87,7 @@ def _blocks(lengths: Sequence[int], size: int) -> list[int]:
     return [min(size, length - start) for length in lengths for start in range(0, length, size)]
 
 
-class CanineEncoder(OwnLayersEncoder):
+class CanineEncoder(CustomLayersEncoder):
     """Encoder with a layer over characters, N layers over molecules, and a layer over characters.
 
     Numbers of states: 0 the embeddings of characters; 1 the output of the first layer; 2 to N + 2

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_classic.encoders.lstm import Clips, lstm_layers, sigmoid, time_steps
-from embedwell_classic.encoders.own_layers import (
+from embedwell_classic.encoders.custom_layers import (
+    CustomLayersEncoder,
     LayerBuilder,
-    OwnLayersEncoder,
     PooledStates,
 )
+from embedwell_classic.encoders.lstm import Clips, lstm_layers, sigmoid, time_steps
 from embedwell_classic.families.elmo import BYTES
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.torch_backend.linear import Linear
@@ -136,7 +136,7 @@ class _Words:
         )
 
 
-class ElmoEncoder(OwnLayersEncoder):
+class ElmoEncoder(CustomLayersEncoder):
     """ELMo on torch. Ids are the bytes of words, plus BYTES for all but the first byte of a word.
 
     All ids of a word have its states. The last layer is the weighted sum of all other layers and of

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_classic.encoders.own_layers import (
+from embedwell_classic.encoders.custom_layers import (
+    CustomLayersEncoder,
     LayerBuilder,
-    OwnLayersEncoder,
     PooledStates,
 )
 from embedwell_classic.families import funnel
@@ -187,15 +187,15 @@ class FunnelLayer:
         distances = (step * rows + 1 - step)[:, None] - columns
         reach = max(step * len(rows), len(columns) + 1)
         keys = self._heads(self.distances.rows(reach, stride))
-        beside = (query + self.distance_bias) @ keys.mT
-        beside = beside.gather(2, (distances + reach).expand(self.heads, -1, -1))
-        beside += (query + self.segment_bias) @ self.segment
-        beside[:, 0] = 0.0  # the first token has neither distances nor a segment
-        beside[:, :, 0] = 0.0
-        return (query + self.content_bias) @ key.mT + beside
+        relative = (query + self.distance_bias) @ keys.mT
+        relative = relative.gather(2, (distances + reach).expand(self.heads, -1, -1))
+        relative += (query + self.segment_bias) @ self.segment
+        relative[:, 0] = 0.0  # the first token has neither distances nor a segment
+        relative[:, :, 0] = 0.0
+        return (query + self.content_bias) @ key.mT + relative
 
 
-class FunnelEncoder(OwnLayersEncoder):
+class FunnelEncoder(CustomLayersEncoder):
     """Encoder with blocks of layers over decreasing positions, and a decoder over all tokens."""
 
     def __init__(self, build: LayerBuilder) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.vectors import Floats
@@ -121,7 +121,7 @@ def lstm_layers(
     ]
 
 
-class BiLstmEncoder(OwnLayersEncoder):
+class BiLstmEncoder(CustomLayersEncoder):
     """Encoder with a token table and layers that read the states of both directions (LASER)."""
 
     def __init__(self, build: LayerBuilder) -> None:

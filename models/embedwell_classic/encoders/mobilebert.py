@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_classic.encoders.own_layers import LayerBuilder, OwnLayersEncoder
+from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.linear import Linear
@@ -77,7 +77,7 @@ class MobileBertLayer:
         return padded_attention(query, key, value, layout, self.options)
 
 
-class MobileBertEncoder(OwnLayersEncoder):
+class MobileBertEncoder(CustomLayersEncoder):
     """Encoder whose token vectors combine the narrow rows of the token and its two neighbours."""
 
     def __init__(self, build: LayerBuilder) -> None:

@@ -185,7 +185,7 @@ def read_additions(
 ) -> dict[tuple[str, ...], LowRank]:
     """Read what the adapter of the chosen task adds to matrices, by our names of the matrices.
 
-    tensors: those of the checkpoint, read if they have the adapters. Raises ModelError.
+    tensors: of the checkpoint, read if they have the adapters. Raises ModelError.
     """
     adapters = spec.adapters
     if adapters is None:

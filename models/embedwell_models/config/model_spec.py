@@ -52,7 +52,7 @@ class Adapters:
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
     in_one_file: whether this folder has one file for all tasks, with their names in its tensors.
-    always: whether the model has no other vectors than those of the chosen task.
+    always: whether each vector of the model is for a task.
     symmetric: tasks that give every text the prompt of queries.
     """
 
@@ -99,7 +99,7 @@ class ModelSpec:
     by_head: whether a fused query, key and value are interleaved by head.
     transposed: our names, without the layer, of matrices that are stored as (in, out).
     norm_shift: number that is added to the weight of every norm.
-    projection: the projection that computes the sentence vector in place of a pooling.
+    projection: the projection that computes the vector of a text in place of a pooling.
     token_projection: the projection that computes a vector of each token, in place of both or
     next to them.
     page_format: the texts around queries and images of pages, with a token_projection.

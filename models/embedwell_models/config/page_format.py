@@ -21,8 +21,8 @@ class PageFormat:
     to tiles; otherwise it becomes one square. passage_prefix: the only value of this option of the
     file. query_length: maximum number of tokens of a query; None for the model's. augmentation:
     token that is repeated `augmentations` times; None for the token of padding. formats_documents:
-    whether texts that are documents have the format of queries. special_tokens: whether texts have
-    those of the tokenizer, too.
+    whether texts that are documents have the format of queries. special_tokens: whether texts
+    have the special tokens of the tokenizer, too.
     """
 
     placeholder: str

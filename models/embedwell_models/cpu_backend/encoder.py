@@ -89,7 +89,7 @@ class KernelEncoder:
         """Return the hidden states after some layers: (T, D).
 
         layers: if they are not the first ones, the batch has the states before them as vectors of
-        its own. rotations: in place of those of the positions.
+        its own. rotations: replace the rotations by positions.
         """
         states = self._empty_states(batch)
         self._run(batch, layers, rotations, states=states.ctypes.data)
@@ -155,7 +155,7 @@ class KernelEncoder:
     def _run(
         self, batch: Batch, run: range, tables_of_rotations: Floats | None = None, **outputs: int
     ) -> None:
-        # run: the layers. tables_of_rotations: in place of those of the positions.
+        # run: the layers. tables_of_rotations: replace the rotations by positions.
         if self._factorized is not None:
             batch = self._factorized(batch)
         elif self._inputs.read_by_rows and batch.token_vectors is None:

@@ -24,7 +24,7 @@ PositionBias = Callable[[int], Floats]
 """Function that returns the bias of each distance, key minus query: (H, 2 * length - 1).
 
 Its argument is the length; the distances are 1 - length to length - 1. If layers do not share their
-biases, the heads of each layer follow those of the layer before it: (L * H, 2 * length - 1).
+biases, the heads of each layer follow the heads of the layer before it: (L * H, 2 * length - 1).
 """
 _COLUMNS = 32  # of a product in the kernels, and the distances that they read beyond a text
 _SHORTEST, _KEPT = 128, 512  # tokens; tables for longer texts take too much memory to be kept

@@ -46,8 +46,8 @@ class EncoderOfVectors(Encoder, Protocol):
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D).
 
         batch: with token vectors, whose row numbers are its ids. angles: rotations (T, pairs of a
-        head) in place of those of the positions. additions: (T, D) each, added to the states after
-        the first layers.
+        head) that replace the rotations by positions. additions: (T, D) each, added to the states
+        after the first layers.
         """
         ...
 

@@ -66,7 +66,7 @@ class StateFunctionEncoder(EncoderWithHead):
         self._function = function
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the states after `num_layers` layers; after all layers, those of the function.
+        """Return the states after `num_layers` layers; after all layers, the function of them.
 
         -> (T, D).
         """

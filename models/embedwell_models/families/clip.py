@@ -73,7 +73,7 @@ def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projecti
 
 def _encoder(options: JsonConfig) -> ModelSpec:
     options.require("is_causal", True)
-    # The defaults are those of the smallest published model.
+    # The defaults fit the smallest published model.
     config = plain_config(
         vocab_size=options.get("vocab_size", 49_408),
         hidden_size=options.get("hidden_size", 512),

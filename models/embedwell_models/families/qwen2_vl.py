@@ -55,7 +55,7 @@ def read_model(options: JsonConfig, classes: str, text_type: str, images: ImageR
     """Build the spec of a model of texts and images, or of its text encoder alone.
 
     classes: prefix of their names. text_type: model_type of the text encoder. images: reads the
-    image encoder from the options, those of the text encoder, and its configuration.
+    image encoder from the options, the options of the text encoder, and its configuration.
     """
     if options["model_type"] == text_type:
         return _text_only(options)

@@ -31,11 +31,11 @@ def rotary(
     if scaling not in _KINDS:
         raise settings.unsupported("rope_type", scaling, _KINDS)
     dim = _rotated_features(options, settings, head_size, share, scaling)
-    beside = options.without(_ORIGINAL) if kind else options
+    others = options.without(_ORIGINAL) if kind else options
     return Rotary(
         dim=dim,
         base=float(settings.get("rope_theta", base if kind else options.get("rope_theta", base))),
-        scaling=Scaling() if scaling == "default" else _scaling(beside, scaling, settings, dim),
+        scaling=Scaling() if scaling == "default" else _scaling(others, scaling, settings, dim),
     )
 
 

@@ -51,7 +51,7 @@ def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> ModelSpec
 
 
 def _text_config(options: JsonConfig) -> EncoderConfig:
-    # The defaults are those of the smallest published model.
+    # The defaults fit the smallest published model.
     return plain_config(
         vocab_size=options.get("vocab_size", 32_000),
         hidden_size=options.get("hidden_size", 768),

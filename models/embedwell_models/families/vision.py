@@ -138,7 +138,7 @@ def siglip2(options: JsonConfig) -> ImageSpec:
 def _config(
     options: JsonConfig, *, class_tokens: int, patch: int, activation: str, eps: float
 ) -> EncoderConfig:
-    # The defaults are those of the smallest published models.
+    # The defaults fit the smallest published models.
     options.require("num_channels", CHANNELS)
     grid = options.get("image_size", 224) // options.get("patch_size", patch)
     return _layers(options, class_tokens=class_tokens, grid=grid, activation=activation, eps=eps)

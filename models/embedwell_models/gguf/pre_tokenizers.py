@@ -63,7 +63,7 @@ _OF_ARCHITECTURE = {
     **dict.fromkeys(("qwen2", "qwen3", "qwen3vl"), "qwen2"),
     "qwen35": "qwen35",
 }
-"""Names for files that state none, or "default", as older converters did: those of the family."""
+"""Names by the family, for files of older converters, which state none, or "default"."""
 
 
 def pre_tokenizer(metadata: Metadata) -> PreTokenizer:

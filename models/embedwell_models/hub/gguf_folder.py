@@ -106,8 +106,8 @@ def _modules(metadata: Metadata) -> list[tuple[str, str, dict[str, Any]]]:
             modules.append((_dense_path(name), "Dense", _dense(*metadata.tensors[name].shape)))
     if metadata.architecture == "gemma-embedding" and len(modules) == 1:
         metadata.warn(
-            "the file has no layers after the pooling (dense_2, dense_3): its vectors differ from "
-            "those of the original EmbeddingGemma"
+            "the file has no layers after the pooling (dense_2, dense_3): its vectors differ "
+            "from the vectors of the original EmbeddingGemma"
         )
     return [*modules, ("4_Normalize", "Normalize", {})]  # as llama.cpp's programs do
 

@@ -1,4 +1,4 @@
-"""Folder of a model that PEFT has adapted: links to its files, and to those of the base model."""
+"""Folder of a model that PEFT has adapted: links to its files and the files of the base model."""
 
 import json
 import logging

@@ -97,7 +97,7 @@ class PatchPreprocessing:
     ) -> "PatchPreprocessing | None":
         """Read the options of a folder; return None if it has no such file.
 
-        bounds: least and most pixels in place of those of the file. Raises ModelError for an
+        bounds: least and most pixels, in place of the file's bounds. Raises ModelError for an
         unknown option, and for an option that does not fit the encoder.
         """
         stated = _options(folder)

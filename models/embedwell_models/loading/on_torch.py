@@ -1,4 +1,4 @@
-"""Encoders that torch computes; on a CPU their linear layers are those of the kernels."""
+"""Encoders that torch computes; on a CPU the kernels compute their linear layers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +96,7 @@ def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model
 ) -> TextsWithImages:
     """Load the image encoder of a model whose images are tokens of a text.
 
-    inputs, encoder: those of the texts. dtype: precision of the image encoder. Raises ModelError
+    inputs, encoder: for texts. dtype: precision of the image encoder. Raises ModelError
     for tensors that are missing.
     """
     spec, place = description.spec.image_tokens, resolve_device(str(device))

@@ -54,7 +54,7 @@ def choose_output_computer(model: LoadedModel) -> OutputComputer:
 
 
 class MarkerOutputs:
-    """Vectors of a listwise reranker: those of the markers after each document and the query."""
+    """Vectors of a listwise reranker: of the markers after each document and the query."""
 
     def __init__(self, model: LoadedModel, marker_ids: Sequence[int]) -> None:
         self._heads, self._marker_ids = multi_vector_heads(model), marker_ids

@@ -80,8 +80,8 @@ def read_patches(
 def _bounds(
     folder: Path, encoder: ModuleEntry, pixels: tuple[int | None, int | None] | None
 ) -> tuple[int | None, int | None]:
-    # Least and most pixels that replace those of the processor's file: of the authors' code, or of
-    # the options of sentence-transformers.
+    # Least and most pixels by the authors' code, or by the options of sentence-transformers, which
+    # replace the numbers in the processor's file.
     stated = read_options(folder, encoder.path).nested("processor_kwargs")
     least, most = pixels or (None, None)
     return least or stated.get("min_pixels"), most or stated.get("max_pixels")

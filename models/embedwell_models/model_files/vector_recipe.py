@@ -58,7 +58,7 @@ class VectorRecipe:
     file_only: whether only tokenizer.json is read, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection. pad_id: id that is not
     read at the end of a text; None if every id is.
-    layer_weights: weights of the states of several layers; None for those of the last one.
+    layer_weights: weights of the states of several layers; None for the last states alone.
     sparse: options of sparse vectors; None for a model without them. word_weights: the folder,
     relative to the model's, with a weight for each word of a table; None without weights.
     text_format: the text around a text, in which the prompt is an instruction; None if a text just

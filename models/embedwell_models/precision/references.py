@@ -143,7 +143,7 @@ class ReferenceSentenceEmbedder:
         """Run ordinary sentences and an empty text through an encoder that observes its inputs.
 
         The other odd texts stay out: their outliers would take resolution away from ordinary texts.
-        The judged texts are others, because int8 is nearest to float32 on those of the calibration.
+        The judged texts are others, because int8 is nearest to float32 on the calibration texts.
         """
         self._vectors(encoder, self._observed)
 

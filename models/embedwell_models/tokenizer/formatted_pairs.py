@@ -195,7 +195,7 @@ class SeparatePairTokenizer:
 
     @property
     def min_length(self) -> int:
-        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
+        """Minimum length of a pair that is cut: one token of each text, and the format's tokens."""
         return 2 * len(self._end) + 2 * max(len(self._query), len(self._document)) + 2
 
     def with_max_length(self, max_length: int) -> "SeparatePairTokenizer":

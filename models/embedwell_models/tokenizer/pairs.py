@@ -145,7 +145,7 @@ class PairTokenizerWithFormat(ABC):
 
     @property
     def min_length(self) -> int:
-        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
+        """Minimum length of a pair that is cut: one token of each text, and the format's tokens."""
         return self._max_length - self._room + MIN_ROOM
 
     def with_max_length(self, max_length: int) -> Self:

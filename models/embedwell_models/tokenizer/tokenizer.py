@@ -58,10 +58,10 @@ class Tokenizer:
         file_only: ignore the files next to tokenizer.json, and add no special tokens.
         special_tokens: whether special tokens are added around a text. text_after: text that is
         added after every text as special tokens. compose: compose letters and their marks (NFC)
-        before tokenization; offsets are those of the text as given. markers: markers of queries and
-        documents, see loader.register_markers. chunk_size: number of characters that are tokenized
-        at once, or up to twice as many. max_chunk_size: maximum characters of a text that cannot be
-        split, at least as many as max_length tokens need.
+        before tokenization; offsets count the characters of the text as given. markers: markers of
+        queries and documents, see loader.register_markers. chunk_size: number of characters that
+        are tokenized at once, or up to twice as many. max_chunk_size: maximum characters of a text
+        that cannot be split, at least as many as max_length tokens need.
         """
         from embedwell_models.tokenizer.loading import loader  # imports the families
 

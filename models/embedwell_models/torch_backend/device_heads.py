@@ -50,7 +50,7 @@ class DeviceStateFunctionEncoder(EncoderWithHead):
         self._states, self._function = encoder, function
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the states after `num_layers` layers; after all, those of the function: (T, D)."""
+        """Return the states after `num_layers` layers; after all, the function of them: (T, D)."""
         if num_layers < self._num_layers:
             return super().states(batch, num_layers)
         return self._states.apply(batch, self._of_tokens)

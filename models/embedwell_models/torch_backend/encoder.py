@@ -134,8 +134,8 @@ class TorchEncoder:
     def apply(self, batch: Batch, function: Forward, num_layers: int | None = None) -> Floats:
         """Apply a function to hidden states on the device: (rows, D) -> its result.
 
-        num_layers: the number of layers before it; None for all. Rows after those of the tokens may
-        hold anything.
+        num_layers: the number of layers before it; None for all. Rows after the last token may hold
+        anything.
         """
         # Recorded graphs have all layers, read token ids, and attend to all tokens.
         replays = (

@@ -21,8 +21,8 @@ from embedwell_models.vectors import Floats
 class EncoderDecoder(TorchEncoder):
     """Encoder of documents, and decoder of queries that reads the encoder's states.
 
-    Ids of the second segment are the decoder's. A text of one segment is read by both. `states` are
-    those of the encoder, `vectors` are of the decoder.
+    Ids of the second segment are the decoder's. A text of one segment is read by both. `states`
+    are computed by the encoder, `vectors` by the decoder.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Construction of a model's encoder on torch, in any precision that its device supports.
 
-On a CPU, its linear layers are those of the compiled kernels, where there are any.
+On a CPU, the compiled kernels compute its linear layers, where there are any.
 """
 
 import logging

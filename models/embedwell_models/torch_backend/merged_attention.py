@@ -26,7 +26,7 @@ from embedwell_models.torch_backend.tensors import to_device
 class EncoderStates:
     """States that a decoder reads. rows: (M, D). lengths: number of states of each of B texts.
 
-    Rows after those of the texts are zeros.
+    Rows after the last text are zeros.
     """
 
     rows: Tensor

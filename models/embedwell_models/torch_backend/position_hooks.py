@@ -197,7 +197,7 @@ class Rotary(PositionHooks):
 def set_angles(
     layout: SequenceLayout, scheme: schemes.Rotary, angles: Tensor, dtype: torch.dtype
 ) -> None:
-    """Let `Rotary` rotate by these angles (rows, dim / 2), in place of those of the positions.
+    """Let `Rotary` rotate by these angles (rows, dim / 2), not by the positions.
 
     dtype: type of queries and keys.
     """

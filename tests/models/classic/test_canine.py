@@ -20,7 +20,13 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.classic.cases import CANINE
 from tests.models.classic.cases import CANINE_SIZES as SIZES
-from tests.models.families.checkpoint import Case, assert_close, own_layers_encoder, states, write
+from tests.models.families.checkpoint import (
+    Case,
+    assert_close,
+    custom_layers_encoder,
+    states,
+    write,
+)
 from tests.models.families.exact import assert_near, expected, expected_list
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 from tests.models.model_files.options import POOLING, TRANSFORMER
@@ -65,7 +71,7 @@ def reference(model: Any, row: Tensor) -> list[Tensor]:
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write(case, tmp_path), texts()
     exact = [expected_list(model, partial(reference, row=row)) for row in rows]
-    ours = own_layers_encoder(tmp_path)
+    ours = custom_layers_encoder(tmp_path)
     assert ours.config.num_layers == len(exact[0]) - 1
     for layer in range(ours.config.num_layers + 1):
         for mine, theirs in zip(states(ours, rows, layer), exact, strict=True):
@@ -75,7 +81,7 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
-    ours, rows = own_layers_encoder(tmp_path), texts()
+    ours, rows = custom_layers_encoder(tmp_path), texts()
     for batch in (rows, rows[2:3] + rows[4:]):  # with and without padding
         together = states(ours, batch, ours.config.num_layers)
         for row, among in zip(batch, together, strict=True):

@@ -29,9 +29,9 @@ from tests.models.classic.cases import FUNNEL_SIZES as SMALL
 from tests.models.families.checkpoint import (
     Case,
     assert_close,
+    custom_layers_encoder,
     exact_means,
     exact_states,
-    own_layers_encoder,
     reference,
     states,
     texts,
@@ -86,7 +86,7 @@ def upsampled(state: Tensor, stride: int, tokens: int) -> Tensor:
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write(case, tmp_path), texts(99, LENGTHS)
-    ours, stride_of = own_layers_encoder(tmp_path), dict(enumerate(strides(case)))
+    ours, stride_of = custom_layers_encoder(tmp_path), dict(enumerate(strides(case)))
 
     def by_layer(either: Any) -> list[Tensor]:
         return [
@@ -109,10 +109,10 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 @pytest.mark.full(after=2)
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
-    ours, rows = own_layers_encoder(tmp_path), texts(99, (1, 2, 3, 4, *LENGTHS))
+    ours, rows = custom_layers_encoder(tmp_path), texts(99, (1, 2, 3, 4, *LENGTHS))
     last = ours.config.num_layers
     alone = [states(ours, [row], last)[0] for row in rows]  # shorter texts before longer ones
-    for mine, among in zip(alone, states(own_layers_encoder(tmp_path), rows, last), strict=True):
+    for mine, among in zip(alone, states(custom_layers_encoder(tmp_path), rows, last), strict=True):
         assert torch.equal(mine, among)
 
 
@@ -133,7 +133,7 @@ def test_a_text_too_short_for_transformers_is_padded_to_the_shortest_it_computes
     (row,) = texts(99, (length,))
     with pytest.raises(RuntimeError):
         model(input_ids=row[None])
-    (mine,) = states(own_layers_encoder(tmp_path), [row], 8)
+    (mine,) = states(custom_layers_encoder(tmp_path), [row], 8)
     assert_close(mine, expected(model, lambda either: padded(either, row, 5)[:length]))
 
 
@@ -142,7 +142,7 @@ def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
     rows = texts(99, (3, 17, 8))
     longer = [torch.cat([row, torch.full((4,), 5)]).numpy() for row in rows]
     batch = Batch.of(longer).without_attention_to_trailing(5)
-    ours = own_layers_encoder(tmp_path).states(batch, 8)
+    ours = custom_layers_encoder(tmp_path).states(batch, 8)
     for row, mine in zip(rows, batch.split(ours), strict=True):
         ids = torch.cat([row, torch.full((4,), 5)])[None]
         mask = torch.arange(ids.shape[1])[None] < len(row)
@@ -174,7 +174,7 @@ def test_a_text_has_the_mean_of_its_states_through_the_facade(case: Case, tmp_pa
 
 def test_a_prompt_counts_as_the_positions_that_begin_in_it(tmp_path: Path) -> None:
     write(CASES[-1], tmp_path)
-    ours, (row,) = own_layers_encoder(tmp_path), texts(99, (21,))
+    ours, (row,) = custom_layers_encoder(tmp_path), texts(99, (21,))
     last = ours.pooled_states(Batch.of([row.numpy()])).states
     assert len(last) == 6  # of the tokens 0, 1 to 4, …, 17 to 19
     for prompt, first in ((1, 1), (2, 1), (4, 1), (5, 2), (17, 5)):

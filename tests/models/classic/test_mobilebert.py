@@ -18,9 +18,9 @@ from tests.models.families.checkpoint import (
     Case,
     assert_close,
     assert_equal_states,
+    custom_layers_encoder,
     exact_means,
     exact_states,
-    own_layers_encoder,
     states,
     texts,
     write,
@@ -41,13 +41,13 @@ TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " *
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model = write(case, tmp_path)
-    assert_equal_states(model, tmp_path, ours=own_layers_encoder(tmp_path))
+    assert_equal_states(model, tmp_path, ours=custom_layers_encoder(tmp_path))
 
 
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
-    ours, rows = own_layers_encoder(tmp_path), texts(99)
+    ours, rows = custom_layers_encoder(tmp_path), texts(99)
     for row, among in zip(rows, states(ours, rows, 3), strict=True):
         assert torch.equal(states(ours, [row], 3)[0], among)
 
@@ -56,7 +56,7 @@ def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
     model: Any = write(CASES[0], tmp_path)
     rows = [torch.cat([row, torch.full((4,), 5)]) for row in texts(99, (3, 17))]
     batch = Batch.of([row.numpy() for row in rows]).without_attention_to_trailing(5)
-    ours = own_layers_encoder(tmp_path).states(batch, 3)
+    ours = custom_layers_encoder(tmp_path).states(batch, 3)
     for row, mine in zip(rows, batch.split(ours), strict=True):
         mask = torch.ones_like(row)
         mask[-4:] = 0

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from embedwell_classic.encoders.own_layers import OwnLayersEncoder
+from embedwell_classic.encoders.custom_layers import CustomLayersEncoder
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.json_config import read_json
@@ -130,13 +130,13 @@ def encoder(
     return TorchEncoder(InputEmbeddings(spec.config, loaded, CPU), layers)
 
 
-def own_layers_encoder(folder: Path) -> OwnLayersEncoder:
+def custom_layers_encoder(folder: Path) -> CustomLayersEncoder:
     """Load our encoder of a family that is not a plain transformer."""
     read = ModelDescription.read(folder, ModelOptions(pooling="mean"))
     load = families.named(read.spec.config.family).import_encoder_loader()
     assert load is not None
     encoder = load(read, "cpu", frozenset())
-    assert isinstance(encoder, OwnLayersEncoder)
+    assert isinstance(encoder, CustomLayersEncoder)
     return encoder
 
 

@@ -15,7 +15,7 @@ from embedwell_models import families
 from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ModelError
 from tests.models.classic.cases import CANINE, FUNNEL, MOBILEBERT
-from tests.models.families.checkpoint import Case, encoder, own_layers_encoder, states, write
+from tests.models.families.checkpoint import Case, custom_layers_encoder, encoder, states, write
 from tests.models.families.config_changes import Change, all_changes, apply
 from tests.models.families.every import EVERY
 from tests.models.families.exact import Expected, widened
@@ -49,7 +49,7 @@ class Checkpoint:
     def ours(self) -> Tensor:
         """Compute our last states; raises ModelError."""
         last = families.read(self.folder).config.num_layers
-        loaded = (own_layers_encoder if self.own else encoder)(self.folder)
+        loaded = (custom_layers_encoder if self.own else encoder)(self.folder)
         last_states = torch.cat(states(loaded, ROWS, last))
         tensors = load_file(self.folder / "model.safetensors")
         return last_states @ tensors[PROJECTION].T if PROJECTION in tensors else last_states

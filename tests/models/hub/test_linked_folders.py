@@ -107,7 +107,7 @@ def test_the_parameters_of_both_models_are_counted(texts: Path, images: Path) ->
 
 def test_vectors_of_texts_and_images_have_one_width(texts: Path, tmp_path: Path) -> None:
     write_siglip(tmp_path / "images")
-    with pytest.raises(ModelError, match="24 dimensions, those of the image encoder 64"):
+    with pytest.raises(ModelError, match="24 dimensions, vectors of images 64"):
         ModelDescription.read(joined(texts, tmp_path / "images"))
 
 

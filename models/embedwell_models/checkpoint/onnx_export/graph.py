@@ -117,7 +117,7 @@ def _initializer(path: Path, message: "_Message") -> Initializer:
 
 
 def _constants(path: Path, graph: "_Message") -> Iterator[Initializer]:
-    """Yield the tensors of Constant nodes, whose names are those of the outputs."""
+    """Yield the tensors of Constant nodes, each with the name of its output."""
     for node in graph.messages(1):
         if node.text(4) == "Constant":
             values = [tensor for each in node.messages(5) for tensor in each.messages(5)]

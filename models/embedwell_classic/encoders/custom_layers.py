@@ -69,7 +69,7 @@ class PooledStates:
     prompt_counts: Integers
 
 
-class OwnLayersEncoder(SequentialEncoder, ABC):
+class CustomLayersEncoder(SequentialEncoder, ABC):
     """Encoder in float32; subclasses build the layers, and compute the states after each."""
 
     def __init__(self, build: LayerBuilder) -> None:
