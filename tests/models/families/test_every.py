@@ -55,6 +55,23 @@ SIZES = {
 }
 
 
+Written = Callable[[Case], Path]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Function that returns the folder of a family's model, which its first call writes."""
+    folders: dict[str, Path] = {}
+
+    def folder(case: Case) -> Path:
+        name = str(case)
+        if name not in folders:
+            write_model(case, folders.setdefault(name, tmp_path_factory.mktemp("model")))
+        return folders[name]
+
+    return folder
+
+
 def test_a_class_that_transformers_lacks_removes_its_family_alone() -> None:
     def lack_class(name: str) -> ModuleType:
         from transformers import BertOfTheFuture  # type: ignore[attr-defined]
@@ -116,13 +133,11 @@ def test_there_is_a_case_for_every_family() -> None:
 @every_family
 @pytest.mark.full(after=2)
 def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
-    case: Case, tmp_path: Path
+    case: Case, written: Written
 ) -> None:
-    write_model(case, tmp_path)
-    exact = Embedder.load(tmp_path, dtype="float32")
-    expected = normalize(exact.embed(TEXTS))
-    for dtype in precisions():
-        embedder = Embedder.load(tmp_path, dtype=dtype)
+    embedders = {dtype: Embedder.load(written(case), dtype=dtype) for dtype in precisions()}
+    expected = normalize(embedders["float32"].embed(TEXTS))
+    for dtype, embedder in embedders.items():
         vectors = embedder.embed(TEXTS)
         cosines = (normalize(vectors) * expected).sum(axis=1)
         assert cosines.min() >= LEAST[dtype], f"{dtype}: {cosines}"
@@ -131,10 +146,10 @@ def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
 
 
 @every_family
-def test_what_a_config_leaves_out_is_what_transformers_takes(case: Case, tmp_path: Path) -> None:
-    write_model(case, tmp_path)
-    path = tmp_path / "config.json"
-    told = read_json(path)
+def test_what_a_config_leaves_out_is_what_transformers_takes(
+    case: Case, written: Written, tmp_path: Path
+) -> None:
+    told, path = read_json(written(case) / "config.json"), tmp_path / "config.json"
     usual = AutoConfig.for_model(case.model_type).to_dict()
 
     def read(config: dict[str, Any]) -> ModelSpec | str:
@@ -159,20 +174,18 @@ class OnePrecision(TorchFunctionMode):
 
 
 @every_family
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.full(after=2)
-def test_layers_of_half_precision_are_faithful(
-    case: Case, dtype: torch.dtype, tmp_path: Path
-) -> None:
-    write_model(case, tmp_path)
-    rows = texts(families.read(tmp_path).config.vocab_size)
+def test_layers_of_half_precision_are_faithful(case: Case, written: Written) -> None:
+    folder = written(case)
+    rows = texts(families.read(folder).config.vocab_size)
     batch = Batch.of([row.numpy() for row in rows])
-    expected = normalize(encoder(tmp_path).vectors(batch, ["mean"]))
-    half = encoder(tmp_path, TorchLinearFactory(CPU, dtype))
-    with OnePrecision():
-        vectors = normalize(half.vectors(batch, ["mean"]))
-    cosines = (vectors * expected).sum(axis=1)
-    assert cosines.min() >= HALVES[dtype], cosines
+    expected = normalize(encoder(folder).vectors(batch, ["mean"]))
+    for dtype, least in HALVES.items():
+        half = encoder(folder, TorchLinearFactory(CPU, dtype))
+        with OnePrecision():
+            vectors = normalize(half.vectors(batch, ["mean"]))
+        cosines = (vectors * expected).sum(axis=1)
+        assert cosines.min() >= least, f"{dtype}: {cosines}"
 
 
 def on_meta(folder: Path) -> Callable[[], Tensor]:
@@ -188,9 +201,8 @@ def on_meta(folder: Path) -> Callable[[], Tensor]:
 
 @every_family
 @pytest.mark.full(after=8)
-def test_what_the_host_knows_of_a_batch_is_sent_once(case: Case, tmp_path: Path) -> None:
-    write_model(case, tmp_path)
-    compute = on_meta(tmp_path)
+def test_what_the_host_knows_of_a_batch_is_sent_once(case: Case, written: Written) -> None:
+    compute = on_meta(written(case))
     with Sent():  # type: ignore[no-untyped-call]
         compute()
     with OnDevice():  # type: ignore[no-untyped-call]
