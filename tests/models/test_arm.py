@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import LOG, TARGETS, compile_kernels, libraries
-from tests.models.checkout_copy import copy_checkout
+from hatch_build import TARGETS
+from tests.models.built import ALIKE
+from tests.models.checkout_copy import compile_copy, copy_checkout
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +39,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernels = folder / "models" / "embedwell_models" / "kernels"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CXX", compiler)
-        built, said = compile_kernels(kernels), (kernels / LOG).read_text()
-    assert built == libraries(TARGETS["linux_aarch64"]), said
-    assert "warning:" not in said
+        isas = TARGETS["linux_aarch64"]
+        # As with clang: one of those that share their code.
+        output = compile_copy(kernels, isas, [name for name in isas if name not in ALIKE])
+    assert "warning:" not in output
     return folder
 
 
