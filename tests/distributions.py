@@ -42,10 +42,13 @@ def new_environment(folder: Path) -> Path:
 
 
 def pip(environment: Path, *arguments: str) -> None:
-    """Run pip for an environment, which need not have it."""
+    """Run pip for an environment, which need not have it; it compiles no bytecode."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     python = str(environment / "bin" / "python")
-    subprocess.run([*command, "--python", python, *arguments], check=True)
+    environment_variables = {**os.environ, "PIP_COMPILE": "0"}
+    subprocess.run(
+        [*command, "--python", python, *arguments], check=True, env=environment_variables
+    )
 
 
 def site_packages(environment: Path) -> Path:

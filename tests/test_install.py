@@ -1,7 +1,8 @@
-"""Installation of the wheel into an empty environment, beside an application of the user's."""
+"""Installation into an empty environment, next to an application of the user's."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,13 +23,11 @@ from tests.distributions import (
     ROOT,
     WITHOUT_COMPILER,
     build,
-    new_environment,
-    pip,
     site_packages,
     unpack,
 )
 
-MEGABYTES = 210  # of all that `pip install` brings but torch
+MEGABYTES = 150  # of all that `pip install` brings but torch, without bytecode
 APPLICATION = {  # names that many applications have, and that a package must not take
     "models.py": "class Item: ...",
     "service/__init__.py": "class Orders: ...",
@@ -62,14 +61,63 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that pip builds of the source distribution, with this processor's best kernels."""
+def home(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a user who has run `make install`, which compiles this processor's kernels."""
+    folder = tmp_path_factory.mktemp("home")
+    install("make", source, folder, unoptimized_compiler(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that pip builds of the source distribution, with the kernels of `home`."""
+    use_optimized_kernels(source / hatch_build.KERNELS)
     target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    environment = {**os.environ, "KERNELS": "best"}
+    environment = {**os.environ, "KERNELS": "compiled"}
     subprocess.run([*pip, "-w", str(target), str(source)], check=True, env=environment)
     [path] = target.glob("*.whl")
     return path
+
+
+def unoptimized_compiler(folder: Path) -> str:
+    """A compiler that takes a sixth of the time; what it compiles is slow."""
+    compiler = hatch_build.compiler()
+    if compiler is None:
+        return WITHOUT_COMPILER
+    path = folder / "compiler"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(compiler)} "$@" -O0\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def use_optimized_kernels(folder: Path) -> None:
+    """Replace the kernels in a folder by those of this checkout."""
+    for path in folder.glob("*.so"):
+        shutil.copy(ROOT / hatch_build.KERNELS / path.name, path)
+
+
+WAYS = {  # to have `embedwell` on the PATH, as README names them
+    "make": ["make", "install", f"PYTHON={sys.executable}"],
+    "uv": [f"{Path(sys.executable).parent}/uv", "tool", "install", "."],
+    "pipx": [f"{Path(sys.executable).parent}/pipx", "install", "."],
+}
+
+
+def install(way: str, source: Path, home: Path, compiler: str) -> None:
+    """Install the command for the user of a home."""
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    cache = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "PIP_CACHE_DIR": cache,
+        "PIP_COMPILE": "0",  # to bytecode, most of which nothing here imports
+        "PIP_CONSTRAINT": CONSTRAINTS,
+        "UV_CONSTRAINT": CONSTRAINTS,
+        "CXX": compiler,
+    }
+    subprocess.run(WAYS[way], cwd=source, env=environment, check=True, capture_output=True)
 
 
 def test_an_installation_for_this_machine_alone_has_its_best_kernels() -> None:
@@ -84,7 +132,7 @@ def test_for_another_processor_all_kernels_are_compiled() -> None:
 
 
 @pytest.mark.full
-def test_the_wheel_has_the_packages_and_runs_with_any_python(wheel: Path) -> None:
+def test_the_wheel_has_the_packages_and_runs_with_any_python(source: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
     top = {name.partition("/")[0] for name in names}
@@ -94,6 +142,7 @@ def test_the_wheel_has_the_packages_and_runs_with_any_python(wheel: Path) -> Non
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     libraries = {Path(name).name for name in names if name.endswith(".so")}
     assert bool(libraries) == ("manylinux" in wheel.name)
+    assert libraries == {path.name for path in (source / hatch_build.KERNELS).glob("*.so")}
     best = hatch_build.best_isas(library.ISAS, ROOT)
     assert libraries in (set(), {*hatch_build.libraries(best)})
     platform = hatch_build.target(hatch_build.compiler()) if libraries else "any"
@@ -152,10 +201,10 @@ def test_the_compiler_says_what_it_compiles_for(
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs of an environment that has the wheel and its requirements."""
-    folder = new_environment(tmp_path_factory.mktemp("environment"))
-    pip(folder, "install", "-c", CONSTRAINTS, str(wheel))
+def environment(home: Path) -> Path:
+    """The folder of the programs of an environment that has the package and its requirements."""
+    folder = home / ".local" / "share" / "embedwell"
+    use_optimized_kernels(site_packages(folder) / "embedwell_models" / "kernels")
     return folder / "bin"
 
 
@@ -173,7 +222,10 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_package_brings_no_torch_and_few_megabytes(environment: Path) -> None:
     folder = site_packages(environment.parent)
     assert not (folder / "torch").exists()
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    of_venv = {"pip", "setuptools", "pkg_resources"}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    packages = [path for path in files if path.relative_to(folder).parts[0] not in of_venv]
+    size = sum(path.stat().st_size for path in packages)
     assert size < MEGABYTES * 1e6
 
 
@@ -237,32 +289,27 @@ def test_server_client_library_and_commands_need_no_torch(
         assert done.returncode == 0, done.stderr
 
 
-WAYS = {  # to have `embedwell` on the PATH, as README names them
-    "make": ["make", "install", f"PYTHON={sys.executable}"],
-    "uv": [f"{Path(sys.executable).parent}/uv", "tool", "install", "."],
-    "pipx": [f"{Path(sys.executable).parent}/pipx", "install", "."],
-}
+@pytest.mark.full
+def test_make_installs_the_command_for_a_user(home: Path) -> None:
+    assert version(home) == f"embedwell, version {embedwell.__version__}\n"
 
 
 @pytest.mark.full
 @pytest.mark.needs("pipx", "uv")
-@pytest.mark.parametrize("way", WAYS)
-def test_the_command_is_installed_for_a_user(way: str, source: Path, tmp_path: Path) -> None:
-    cache = subprocess.run(
-        [sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "PIP_CACHE_DIR": cache,
-        "PIP_CONSTRAINT": CONSTRAINTS,
-        "UV_CONSTRAINT": CONSTRAINTS,
-        "CXX": WITHOUT_COMPILER,  # the kernels were compiled for the wheel
-    }
-    subprocess.run(WAYS[way], cwd=source, env=environment, check=True, capture_output=True)
-    command = [str(tmp_path / ".local" / "bin" / "embedwell"), "--version"]
+@pytest.mark.parametrize("way", ["uv", "pipx"])
+def test_a_tool_for_commands_installs_ours_for_a_user(
+    way: str, source: Path, tmp_path: Path
+) -> None:
+    install(way, source, tmp_path, WITHOUT_COMPILER)
+    assert version(tmp_path) == f"embedwell, version {embedwell.__version__}\n"
+
+
+def version(home: Path) -> str:
+    """What the command in a user's home prints."""
+    command = [str(home / ".local" / "bin" / "embedwell"), "--version"]
+    environment = {**os.environ, "HOME": str(home)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"embedwell, version {embedwell.__version__}\n"
+    return done.stdout
 
 
 @contextmanager
