@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.programs import program
 from tests.service.server import UnixServer
 
@@ -22,7 +22,11 @@ PATH = "/run/user/1000/embedwell.sock"
 def server(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnixServer]:
     log = tmp_path_factory.mktemp("clients") / "log"
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"model": tiny_bert(), "served_name": "all-MiniLM-L6-v2", "idle_exit": "15m"}
+        settings = {
+            "model": tiny_bert(**COMPILED),
+            "served_name": "all-MiniLM-L6-v2",
+            "idle_exit": "15m",
+        }
         with UnixServer(log, Path(folder) / "socket", **settings) as server:
             yield server
 

@@ -11,13 +11,13 @@ import httpx
 import psutil
 import pytest
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.gateways import GATEWAYS, Proxy, free_port
 from tests.service.server import Server
 
 pytestmark = pytest.mark.full
 
-CLIENTS, PAUSE = 3, 0.02  # seconds
+CLIENTS, PAUSE = 3, 0.05  # seconds
 
 
 class Load:
@@ -96,7 +96,7 @@ def test_no_request_is_lost_in_a_rolling_restart(
     name: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
     with (
-        two_servers(name, tiny_bert(), tmp_path) as (gateway, servers, restart),
+        two_servers(name, tiny_bert(**COMPILED), tmp_path) as (gateway, servers, restart),
         Load(gateway.url) as load,
     ):
         for index, server in enumerate(servers):
@@ -113,7 +113,7 @@ def test_no_request_is_lost_with_a_killed_server_except_by_caddy(
     name: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
     with (
-        two_servers(name, tiny_bert(), tmp_path) as (gateway, [first, _], restart),
+        two_servers(name, tiny_bert(**COMPILED), tmp_path) as (gateway, [first, _], restart),
         Load(gateway.url) as load,
     ):
         load.wait_for(50)

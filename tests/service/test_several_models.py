@@ -22,9 +22,10 @@ def models(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Mappi
     """A reranker, and two embedders of other widths."""
     reranker = write_cross_encoder(tmp_path_factory.mktemp("judge"))
     wide = tiny_bert(**COMPILED)
+    small = tiny_bert(**{**COMPILED, "hidden_size": 32, "num_attention_heads": 1})
     return {
         "judge": {"source": str(reranker)},
-        "small": {"source": str(tiny_bert())},
+        "small": {"source": str(small)},
         "org/wide": {"source": str(wide), "pooling": "cls"},
     }
 
@@ -103,7 +104,7 @@ def test_each_route_chooses_the_model_by_its_name(three: SeveralModels) -> None:
 
 
 def test_the_vectors_are_those_of_the_model(three: SeveralModels) -> None:
-    for model, size in (("small", 48), ("org/wide", 64)):
+    for model, size in (("small", 32), ("org/wide", 64)):
         assert dimensions(three.post("/embed", {"inputs": "red", "model": model})) == size
         openai = three.post("/v1/embeddings", {"input": "red", "model": model}).json()
         assert openai["model"] == model and len(openai["data"][0]["embedding"]) == size
@@ -125,7 +126,7 @@ def test_the_client_chooses_a_model(three: SeveralModels) -> None:
 
 
 def test_without_a_name_the_first_model_of_the_task_answers(three: SeveralModels) -> None:
-    assert dimensions(three.post("/embed", {"inputs": "red"})) == 48
+    assert dimensions(three.post("/embed", {"inputs": "red"})) == 32
     openai = three.post("/v1/embeddings", {"input": "red"}).json()
     assert openai["model"] == "small"
     assert len(three.post("/tokens", {"inputs": "red"}).json()["results"]) == 1
@@ -150,7 +151,7 @@ def test_the_models_are_listed_with_task_dimensions_and_state(three: SeveralMode
     described = [(m["id"], m["task"], m["dimensions"], m["state"]) for m in listed]
     assert described == [
         ("judge", "rerank", None, "loaded"),
-        ("small", "embed", 48, "loaded"),
+        ("small", "embed", 32, "loaded"),
         ("org/wide", "embed", 64, "loaded"),
     ]
     tags = three.client.get("/api/tags").json()["models"]
@@ -167,7 +168,7 @@ def test_info_describes_the_model_that_is_named(three: SeveralModels) -> None:
 
 
 def test_each_model_has_a_base_address(three: SeveralModels) -> None:
-    for name, width in (("small", 48), ("org/wide", 64)):
+    for name, width in (("small", 32), ("org/wide", 64)):
         base = f"/m/{name}"
         for path in ("", "/", "/embed", "//embed", "/embed/"):
             vectors = three.post(base + path, {"inputs": "red"}).json()
@@ -292,7 +293,7 @@ def test_a_request_waits_until_its_model_is_loaded(on_demand: SeveralModels) -> 
     assert on_demand.state("small") == "unloaded"
     body = {"inputs": "red", "model": "small"}
     first = on_demand.post("/embed", body)
-    assert dimensions(first) == 48 and on_demand.state("small") == "loaded"
+    assert dimensions(first) == 32 and on_demand.state("small") == "loaded"
     assert first.json() == on_demand.post("/embed", body).json()
     assert on_demand.state("judge") == "unloaded"
     listed = on_demand.client.get("/api/ps").json()["models"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 
 _PROGRAM = """
 import json, sys
@@ -80,7 +80,7 @@ def test_an_unreadable_folder_of_a_model_is_named(tiny_bert: Folder, tmp_path: P
 
 @pytest.mark.needs("pyarrow", "fsspec")
 def test_unreadable_inputs_are_named_and_not_left_out(tiny_bert: Folder, tmp_path: Path) -> None:
-    model, folder = tiny_bert(), tmp_path / "in"
+    model, folder = tiny_bert(**COMPILED), tmp_path / "in"
     for name in ("a.txt", "below/b.txt", ".hidden/c.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("a\n")

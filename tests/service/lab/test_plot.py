@@ -1,8 +1,8 @@
 """`embedwell plot`."""
 
 import io
-import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +25,7 @@ from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
+from tests.service.commands import run_commands
 from tests.service.server import Server
 
 pytestmark = pytest.mark.full
@@ -158,11 +159,12 @@ def test_a_trained_bias_is_drawn_for_each_head(tmp_path: Path) -> None:
 def test_the_examples_of_the_documentation_draw_pictures(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "plots.md"
     _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = "\n".join(["set -e", *blocks])
-    subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
-    )
+    script = "\n".join(blocks)
+    commands = re.findall(r"^embedwell (plot .*)$", script, re.MULTILINE)
+    files = re.sub(r"^embedwell .*$", "", script, flags=re.MULTILINE)
+    subprocess.run(["bash", "-e", "-c", files], cwd=tmp_path, check=True)
+    for done in run_commands(tmp_path, *map(shlex.split, commands)):
+        assert done.returncode == 0, done.stderr
     targets = set(re.findall(r" -o (\S+)", script))
     assert {file.name for file in tmp_path.iterdir()} == {*targets, "reviews.csv"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.launch.health_checks import HealthChecks
 from tests.service.server import UnixServer
 
@@ -21,7 +21,7 @@ def server(tiny_bert: Folder, tmp_path: Path) -> Iterator[UnixServer]:
     """A server that has been launched, and listens."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "socket"
-        settings = {"model": tiny_bert(), "workers": 2, "idle_exit": f"{LIMIT}s"}
+        settings = {"model": tiny_bert(**COMPILED), "workers": 2, "idle_exit": f"{LIMIT}s"}
         server = UnixServer(tmp_path / "log", path, **settings)
         server.launch()
         server.wait_until(path.exists, 300)

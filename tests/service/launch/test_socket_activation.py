@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from embedwell.launch.socket_activation import handed_over_listeners
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.launch.health_checks import HealthChecks
 from tests.service.server import UnixServer
 
@@ -53,7 +53,7 @@ def listener() -> Iterator[socket.socket]:
 def test_clients_of_a_server_that_ends_are_served_by_the_next(
     tiny_bert: Folder, listener: socket.socket, tmp_path: Path
 ) -> None:
-    settings = {"model": tiny_bert(), "workers": 2, "unix_socket": "/not/used"}
+    settings = {"model": tiny_bert(**COMPILED), "workers": 2, "unix_socket": "/not/used"}
     with HealthChecks(Path(listener.getsockname())) as checks:
         with ActivatedServer(tmp_path / "log", listener, idle_exit=1, **settings) as server:
             assert server.process.wait(120) == 0

@@ -17,7 +17,7 @@ import pytest
 
 from embedwell.launch.supervised import HTTP_PROCESS
 from embedwell.launch.unix_socket import UnixListener
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.service.server import UnixServer
 
 CHECK = b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -94,7 +94,11 @@ def server(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Itera
     log = tmp_path_factory.mktemp("unix") / "log"
     with tempfile.TemporaryDirectory() as folder:
         socket_path = Path(folder) / "socket"
-        settings: dict[str, Any] = {"model": tiny_bert(), "log_level": "debug", "workers": 2}
+        settings: dict[str, Any] = {
+            "model": tiny_bert(**COMPILED),
+            "log_level": "debug",
+            "workers": 2,
+        }
         with UnixServer(log, socket_path, **settings) as server:
             yield server
         assert not socket_path.exists()
@@ -112,7 +116,7 @@ def test_a_server_listens_on_the_socket_alone(server: UnixServer) -> None:
 def test_another_server_on_the_same_socket_does_not_start(
     server: UnixServer, tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    other = UnixServer(tmp_path / "log", server.socket, model=tiny_bert())
+    other = UnixServer(tmp_path / "log", server.socket, model=tiny_bert(**COMPILED))
     other.launch()
     assert other.process.wait(120) == 1
     last = other.log.splitlines()[-1]
@@ -148,7 +152,9 @@ def test_processes_that_a_server_leaves_behind_serve_no_further_requests(
     tiny_bert: Folder, path: Path, tmp_path: Path
 ) -> None:
     """So that the next server can take its place while they finish their requests."""
-    with UnixServer(tmp_path / "log", path, model=tiny_bert(), shutdown_timeout=1000) as server:
+    with UnixServer(
+        tmp_path / "log", path, model=tiny_bert(**COMPILED), shutdown_timeout=1000
+    ) as server:
         [worker] = server.children(HTTP_PROCESS)
         with closing_client() as client, closing_client() as idle:
             idle.connect(str(path))

@@ -3,6 +3,7 @@
 import base64
 import concurrent.futures
 import gzip
+import json
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def test_two_hundred_texts_in_one_request_keep_their_order(
 
 @pytest.mark.full
 def test_sixty_four_clients_get_the_same_bytes_as_one(server: Server, texts: list[str]) -> None:
+    texts = texts[:100]
+
     def send(text: str) -> bytes:
         response = server.post("/embed", {"inputs": text})
         assert response.status_code == 200, response.text
@@ -37,12 +40,8 @@ def test_sixty_four_clients_get_the_same_bytes_as_one(server: Server, texts: lis
     with concurrent.futures.ThreadPoolExecutor(64) as pool:
         together = list(pool.map(send, texts))
     assert together == alone
-    batch = server.post("/embed", {"inputs": texts, "encoding_format": "base64"}).json()
-    single = [
-        server.post("/embed", {"inputs": text, "encoding_format": "base64"}).json()[0]
-        for text in texts
-    ]
-    assert batch == single
+    batch = server.post("/embed", {"inputs": texts}).json()
+    assert [[vector] for vector in batch] == [json.loads(content) for content in alone]
 
 
 def test_token_ids_of_tokenize_give_the_vector_of_the_text(server: Server) -> None:
