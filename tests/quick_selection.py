@@ -29,6 +29,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
             "gpt_neo",
             "gpt_neox",
             "gptj",
+            "installed",
             "jina_bert",
             "jina_v5",
             "lfm2",
@@ -50,16 +51,36 @@ LEFT_OUT = {  # subjects, with patterns of their files
     "other formats of files": (
         *("models/gguf/*", "models/checkpoint/onnx_export/*", "models/checkpoint/quantized/*"),
         "models/classic/*",
-        *("models/hub/test_huggingface.py", "models/hub/test_sources.py"),
+        *(f"models/hub/test_{name}.py" for name in ["bundles", "huggingface", "sources"]),
+        "models/tokenizer/loading/test_contradictions.py",
     ),
     "commands other than serve": (
         *("service/bulk/*", "service/classic_service/*", "service/lab/*"),
-        "service/cli/test_without_torch.py",
-        *("service/test_*page.py", "service/batches/test_service.py"),
+        *("service/cli/test_without_torch.py", "service/cli/test_unreadable_files.py"),
+        *(
+            "service/test_*page.py",
+            "docs/test_retrieval_page.py",
+            "service/batches/test_service.py",
+        ),
     ),
     "the playground": ("service/playground/*",),
     "several processes and kinds of models": (
-        *("service/launch/test_workers.py", "service/telemetry/test_tracing.py"),
+        "service/telemetry/test_tracing.py",
+        *(f"models/test_{name}.py" for name in ["fork", "without_torch"]),
+        *("models/precision/test_measurement_cache.py", "models/tokenizer/test_formatted_pairs.py"),
+        *(f"models/model_files/test_{name}.py" for name in ["decoder_rerankers", "listwise"]),
+        *(
+            f"service/launch/test_{name}.py"
+            for name in [
+                "announcements",
+                "idle_exit",
+                "processes",
+                "reload",
+                "socket_activation",
+                "unix_socket",
+                "workers",
+            ]
+        ),
         *(
             f"service/test_{name}.py"
             for name in [
@@ -71,12 +92,21 @@ LEFT_OUT = {  # subjects, with patterns of their files
                 "older_encoders",
                 "segmented_tokenizers",
                 "sentence_models",
+                "several_models",
                 "tasks",
             ]
         ),
         *("service/routes/test_rerank_*.py", "service/routes/test_words.py"),
     ),
-    "clients, deployment and benchmarks": ("benchmarks/*", "clients/*", "deploy/*", "examples/*"),
+    "clients, deployment and benchmarks": (
+        *("benchmarks/*", "clients/*", "deploy/*", "examples/*"),
+        *("service/client/test_local_server.py", "test_distributions.py", "test_install.py"),
+    ),
+}
+
+OF_ALL_KERNELS = {  # tests of kernels that `make test` compiles on few processors
+    "test_a_library_of_other_sources_is_not_called",
+    "test_kernels_for_a_slow_bfloat16_compute_this_precision_alone",
 }
 
 

@@ -129,6 +129,8 @@ def pytest_collection_modifyitems(
     """Deselect tests marked `full` or `needs`; of those marked `full(after=n)` keep n cases."""
     cases = quick_selection.CASES if config.option.quick else sys.maxsize
     long = set() if config.option.full else _long_tests(items, cases)
+    if config.option.quick:
+        long |= {item for item in items if item.name in quick_selection.OF_ALL_KERNELS}
     if not config.getoption("need_all", False):
         long |= {item for item in items if _lacks_packages(item)}
     yield  # other options deselect tests here, which are not counted

@@ -42,7 +42,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralModels]
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")  # not of the session: its event loop is this thread's
 def browser() -> Iterator[Browser]:
     """Headless Chromium."""
     path = program("chromium", "chromium")

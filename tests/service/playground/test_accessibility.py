@@ -1,6 +1,5 @@
 """Every view in every theme and size: usable without a mouse, without sight, and on a phone."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ LOADED = {  # what each view shows when all is there
     "map": "figure canvas",
     "server": ".tiles",
 }
-PHONE, DESKTOP = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
 
 
 OF_OTHER_MODELS = {  # the same of the views of other models, and of a view that the model lacks
@@ -37,17 +36,22 @@ OF_OTHER_MODELS = {  # the same of the views of other models, and of a view that
 }
 
 
-def combinations(views: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Every view in each theme and in each size, which no style sheet combines."""
-    return [(*shown, view) for shown in [("dark", "phone"), ("light", "desktop")] for view in views]
+def check(page: Page, loaded: str) -> None:
+    """Assert that axe finds nothing serious, and that the page is as wide as the window.
 
-
-def check(page: Page, scheme: str, size: str, loaded: str) -> None:
-    """Assert that axe finds nothing serious, and that the page is as wide as the window."""
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page.set_viewport_size(PHONE if size == "phone" else DESKTOP)
+    First in light colours on a desktop, then in dark ones on a phone: no style sheet combines
+    colours and sizes.
+    """
+    page.wait_for_selector(loaded)
+    check_as_shown(page)
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)
     page.reload()
     page.wait_for_selector(loaded)
+    check_as_shown(page)
+
+
+def check_as_shown(page: Page) -> None:
     violations = Axe().run(page).response["violations"]
     serious = [item for item in violations if item["impact"] in ("serious", "critical")]
     assert not serious, [(item["id"], item["nodes"][0]["html"]) for item in serious]
@@ -55,19 +59,17 @@ def check(page: Page, scheme: str, size: str, loaded: str) -> None:
 
 
 @pytest.mark.full(after=7)
-@pytest.mark.parametrize(("scheme", "size", "view"), combinations(VIEWS))
-def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
-    open_view: OpenView, scheme: str, size: str, view: str
-) -> None:
-    check(open_view(view), scheme, size, LOADED[view])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(open_view: OpenView, view: str) -> None:
+    check(open_view(view), LOADED[view])
 
 
 @pytest.mark.full(after=7)
-@pytest.mark.parametrize(("scheme", "size", "view"), combinations(OF_OTHER_MODELS))
+@pytest.mark.parametrize("view", OF_OTHER_MODELS)
 def test_axe_finds_nothing_serious_in_the_views_of_other_models(
-    several: SeveralModels, open_view: OpenView, scheme: str, size: str, view: str
+    several: SeveralModels, open_view: OpenView, view: str
 ) -> None:
-    check(open_view(view, several.url), scheme, size, OF_OTHER_MODELS[view])
+    check(open_view(view, several.url), OF_OTHER_MODELS[view])
 
 
 def focused(page: Page) -> str:
@@ -114,15 +116,13 @@ def test_the_tokens_of_a_text_are_one_stop_of_the_keyboard(open_view: OpenView) 
     assert focused(page).startswith(".")
 
 
-@pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("fragment", ["tokens?first=", "document?document=", "search?query="])
-def test_a_word_of_600_letters_scrolls_nothing(
-    open_view: OpenView, fragment: str, width: int
-) -> None:
+def test_a_word_of_600_letters_scrolls_nothing(open_view: OpenView, fragment: str) -> None:
     page = open_view(fragment + "ab" * 300)
-    page.set_viewport_size({"width": width, "height": 900})
     page.locator(".copy").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_a_heat_map_is_read_out_by_the_arrow_keys(open_view: OpenView) -> None:

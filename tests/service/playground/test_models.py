@@ -197,7 +197,7 @@ def test_numbers_of_the_server_are_those_of_the_chosen_model(
     expect(tokens).not_to_have_text(re.compile("^0"))
 
 
-@pytest.mark.parametrize("model", ["reranker", "classifier", "splade", "colbert", "clip"])
+@pytest.mark.parametrize("model", ["reranker", "colbert", "clip"])
 @pytest.mark.parametrize("view", ["tokens", "positions"])
 def test_tokens_and_positions_are_of_any_model(
     several: SeveralModels, open_view: OpenView, model: str, view: str

@@ -123,17 +123,19 @@ def test_unknown_tokens_are_not_the_same_word(open_view: OpenView) -> None:
     assert kinds == ["special", "unknown", "special"] * 2
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_highest_cosine_has_the_strongest_color(open_view: OpenView, theme: str) -> None:
+def test_the_highest_cosine_has_the_strongest_color(open_view: OpenView) -> None:
     page = open_view("tokens?first=river&second=a+river+and+the+sea")
-    page.get_by_label("Theme").select_option(theme)
-    chips = page.locator(".chip")
-    expect(chips.filter(has_text="1.00")).to_have_count(1)
-    colors = chips.evaluate_all("chips => chips.map(it => getComputedStyle(it).backgroundColor)")
-    channels = [[int(number) for number in re.findall(r"\d+", color)] for color in colors]
-    saturations = [1 - min(color) / max(color) for color in channels]
-    strongest = saturations.index(max(saturations))
-    expect(chips.nth(strongest)).to_contain_text("1.00")
+    chips, style = page.locator(".chip"), "it => getComputedStyle(it).backgroundColor"
+    shown = []
+    for theme in ("light", "dark"):
+        page.get_by_label("Theme").select_option(theme)
+        expect(chips.filter(has_text="1.00")).to_have_count(1)
+        shown.append(chips.evaluate_all(f"chips => chips.map({style})"))
+        channels = [[int(number) for number in re.findall(r"\d+", color)] for color in shown[-1]]
+        saturations = [1 - min(color) / max(color) for color in channels]
+        strongest = saturations.index(max(saturations))
+        expect(chips.nth(strongest)).to_contain_text("1.00")
+    assert shown[0] != shown[1]
 
 
 def test_a_chart_says_the_values_at_the_pointer_and_at_the_arrow_keys(
@@ -266,20 +268,19 @@ def matrix(page: Page) -> NDArray[np.float64]:
     return np.array(texts, dtype=float)
 
 
-@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean", "manhattan"])
-def test_two_lists_are_compared_by_any_metric(
-    server: Server, open_view: OpenView, metric: str
-) -> None:
+def test_two_lists_are_compared_by_any_metric(server: Server, open_view: OpenView) -> None:
     page = open_view("similarity")
     page.get_by_label("Queries, one per line", exact=True).fill("a red fox\na ship")
     page.get_by_label("Texts, one per line", exact=True).fill("an animal\na boat\na stone")
-    page.get_by_role("combobox", name="Metric").select_option(metric)
     expect(page.locator("table.matrix")).to_contain_text("a stone")
-    expect(page.get_by_role("heading", name="of every pair")).to_contain_text(metric.capitalize())
-    expect(page.get_by_role("status").first).to_have_text("")
-    body = {"a": ["a red fox", "a ship"], "b": ["an animal", "a boat", "a stone"], "metric": metric}
-    expected = server.post("/similarity", body).json()["scores"]
-    np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
+    texts = {"a": ["a red fox", "a ship"], "b": ["an animal", "a boat", "a stone"]}
+    for metric in ("dot", "euclidean", "manhattan", "cosine"):
+        page.get_by_role("combobox", name="Metric").select_option(metric)
+        heading = page.get_by_role("heading", name="of every pair")
+        expect(heading).to_contain_text(metric.capitalize())
+        expect(page.get_by_role("status").first).to_have_text("")
+        expected = server.post("/similarity", {**texts, "metric": metric}).json()["scores"]
+        np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
 
 
 def test_the_text_of_a_long_input_is_clipped_and_said_to_be_cut(open_view: OpenView) -> None:

@@ -29,6 +29,7 @@ from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.vector_recipe import VectorRecipe
+from tests.conftest import COMPILED, Folder
 from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT
 from tests.service.server import MAX_ISA, Server
@@ -118,12 +119,12 @@ def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None
 
 
 @pytest.mark.full
-def test_info_has_the_instruction_set_below_the_cap(tmp_path: Path) -> None:
-    cap = "none" if MAX_ISA == "none" else "avx2"
-    with Server(tmp_path / "log", isa=cap) as capped:
+def test_info_has_the_instruction_set_below_the_cap(tiny_bert: Folder, tmp_path: Path) -> None:
+    cap, model = "none" if MAX_ISA == "none" else "avx2", tiny_bert(**COMPILED)
+    with Server(tmp_path / "log", model=model, isa=cap) as capped:
         engine = capped.client.get("/info").json()["engine"]
         assert engine["kernels"] == best_isa("float32", features(cap))
-    with Server(tmp_path / "log", isa="none", dtype="auto") as torch_alone:
+    with Server(tmp_path / "log", model=model, isa="none", dtype="auto") as torch_alone:
         engine = torch_alone.client.get("/info").json()["engine"]
         assert engine["kernels"] is None
         assert engine["torch"] == "a processor or an installation without compiled kernels"

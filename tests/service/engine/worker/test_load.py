@@ -15,7 +15,7 @@ from embedwell.engine.worker.load import load
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from embedwell_models.model_options import ModelOptions
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.models.tiny import write_static_model
 
 ROOT = Path(__file__).parents[4]
@@ -52,15 +52,15 @@ def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> 
 
 @pytest.mark.full
 def test_a_package_without_kernels_says_so_and_what_to_do(
-    minilm_folder: Path, tmp_path: Path
+    tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    table = write_static_model(tmp_path)
+    table, encoder = write_static_model(tmp_path), tiny_bert(**COMPILED)
     for folder in ("models", "service"):
         without = shutil.ignore_patterns("*.so", "compile.log", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     path = f"{tmp_path}/models:{tmp_path}/service"
 
-    def logs_of(model: Path = minilm_folder, **environment: str) -> str:
+    def logs_of(model: Path = encoder, **environment: str) -> str:
         arguments = ["-m", "embedwell", "info", "--model", str(model), "--device", "cpu"]
         process = subprocess.run(
             [sys.executable, *arguments],

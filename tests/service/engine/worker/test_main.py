@@ -19,7 +19,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.errors import TORCH_MISSING, DeviceUnavailableError, ModelError
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from tests.conftest import Folder, precisions
+from tests.conftest import COMPILED, Folder, precisions
 from tests.models.image_models import SIDE, picture, write_clip_for_int8
 from tests.service.server import Server
 
@@ -192,9 +192,11 @@ def test_a_model_whose_files_have_gone_keeps_nothing(spec: EngineSpec) -> None:
     assert StartupCache(spec).read() is None
 
 
-def test_a_server_tells_when_its_choices_were_measured(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    settings: dict[str, Any] = {"startup_cache": True, "cache": cache, "dtype": "auto"}
+@pytest.mark.full
+def test_a_server_tells_when_its_choices_were_measured(tiny_bert: Folder, tmp_path: Path) -> None:
+    cache, model = tmp_path / "cache", tiny_bert(**COMPILED)
+    settings: dict[str, Any] = {"startup_cache": True, "cache": cache, "model": model}
+    settings |= {"dtype": "auto"}
     engines, logs = [], []
     for name in ("first", "second"):
         with Server(tmp_path / name, **settings) as server:
