@@ -1,28 +1,43 @@
-"""What the engine's loop costs a text: CPU time with a model that computes nothing.
+"""What the engine's loop and an HTTP process cost a text: CPU time without a model's.
 
-Another process sends jobs over a socket as an HTTP process does. It sends as many new jobs as it
-receives results, so that two full batches are always waiting or running.
+A process sends jobs over a socket to the loop as an HTTP process does. It sends as many new jobs as
+it receives results, so that two full batches are always waiting or running. The HTTP process gets
+lists of texts from a client, and vectors from a loop whose model computes nothing.
 """
 
+import json
 import multiprocessing
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import click
 import numpy as np
+import psutil
 
 from benchmarks.script import table
+from deploy.loadtest.corpus import Corpus
 from embedwell.engine.wire.engine_sockets import handoff_pair, request_connection
 from embedwell.engine.wire.framing import MessageReader, pack
-from embedwell.engine.wire.messages import Job, TokenIds, pack_jobs
+from embedwell.engine.wire.messages import EngineDescription, Job, TokenIds, pack_jobs
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.receiver import Connections
 from embedwell.gc_tuning import settle_heap
+from embedwell.inherited import InheritedServer
+from embedwell.launch.bootstrap import open_listeners, open_model_contexts
+from embedwell.settings.settings import Settings
 from embedwell_models.encoder.batch import Batch, FlatRows
+from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.output_names import DENSE
 from embedwell_models.outputs import TextOutputs
@@ -31,6 +46,7 @@ from embedwell_models.vectors import Floats
 _BATCH_TOKENS = 2048
 _RATE = 1e9  # tokens per second, at which every batch may be full
 _CHUNK = 1 << 20  # bytes that a client reads at once
+_START = 120  # seconds until the HTTP process answers
 
 
 class InstantModel:
@@ -138,6 +154,127 @@ def send_load(sock: socket.socket, load: Load, alive: Any) -> None:
     alive.close()
 
 
+_DESCRIPTION = asdict(
+    EngineDescription(
+        dim=384,
+        max_length=256,
+        num_layers=0,
+        max_positions=512,
+        vocab_size=1 << 20,
+        pooling=["mean"],
+        normalize=True,
+        family="none",
+        device="cpu",
+        dtype="float32",
+        trials=[],
+        threads=1,
+        max_batch_tokens=_BATCH_TOKENS,
+        fingerprint="",
+        kernels=None,
+    )
+)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Requests to an HTTP process. words: of each text. first: whether their words are new."""
+
+    words: int
+    first: bool
+    texts_per_request: int = 16
+
+
+def measure_http(folder: Path, texts: int, rounds: int) -> list[tuple[Lists, float]]:
+    """Return the least CPU microseconds that a text costs an HTTP process, by the kind of text."""
+    with ExitStack() as stack:
+        settings = Settings(model=str(folder), host="127.0.0.1", port=0, workers=1)
+        listeners = open_listeners(settings, stack)
+        settings = listeners.settings
+        contexts, [engine_fd] = open_model_contexts(settings, [(settings, folder)], stack)
+        fds = [[each.fileno() for each in group] for group in listeners.groups]
+        server = InheritedServer(settings, contexts, port=listeners.port, listener_fds=fds)
+        command = [sys.executable, "-m", "embedwell.launch.http_worker"]
+        process = stack.enter_context(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=server.pass_fds(0),
+            )
+        )
+        stack.callback(process.terminate)
+        assert process.stdin is not None
+        process.stdin.write(server.worker_config(0) + b"\n")
+        process.stdin.flush()
+        multiprocess = multiprocessing.get_context("spawn")
+        running, alive = map(stack.enter_context, multiprocess.Pipe(duplex=False))
+        costs, sender = multiprocess.Pipe(duplex=False)
+        arguments = (listeners.port, process.pid, texts, rounds, sender, alive)
+        client = multiprocess.Process(target=send_lists, args=arguments, daemon=True)
+        client.start()
+        alive.close()
+        accepting = stack.enter_context(socket.socket(fileno=os.dup(engine_fd)))
+        connections = Connections(accepting, running.fileno(), (["description", _DESCRIPTION], b""))
+        settle_heap()
+        Loop(connections, InstantModel(384), BatchSizing(_BATCH_TOKENS), _RATE).run()
+        connections.close()
+        measured: list[tuple[Lists, float]] = costs.recv()
+        client.join()
+    return measured
+
+
+def send_lists(  # noqa: PLR0913, PLR0917 - of another process
+    port: int, pid: int, texts: int, rounds: int, costs: Any, alive: Any
+) -> None:
+    """Send lists of texts to an HTTP process, and the CPU time that they cost it to `costs`."""
+    http, process = _connected(port), psutil.Process(pid)
+    corpus, measured = Corpus(Random(0)), list[tuple[Lists, float]]()
+    for words in (10, 62):
+        inputs = [corpus.cut(words, words) for _ in range(texts)]
+        for lists in (Lists(words, first=True), *[Lists(words, first=False)] * rounds):
+            start = sum(process.cpu_times()[:2])
+            for index in range(0, texts, lists.texts_per_request):
+                _post(http, inputs[index : index + lists.texts_per_request])
+            seconds = sum(process.cpu_times()[:2]) - start
+            measured.append((lists, seconds / texts * 1e6))
+    costs.send(measured)
+    alive.close()
+
+
+def _connected(port: int) -> HTTPConnection:
+    end = time.monotonic() + _START
+    while True:
+        http = HTTPConnection("127.0.0.1", port, timeout=_START)
+        try:
+            _post(http, ["ready?"])
+        except (OSError, AssertionError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            return http
+
+
+def _post(http: HTTPConnection, inputs: Sequence[str]) -> None:
+    body = json.dumps({"input": inputs, "encoding_format": "base64"})
+    http.request("POST", "/v1/embeddings", body, {"content-type": "application/json"})
+    response = http.getresponse()
+    response.read()
+    assert response.status == 200, response.status
+
+
+def http_report(costs: Sequence[tuple[Lists, float]]) -> str:
+    """Return the numbers as a text table: the least CPU time of each kind of text."""
+    rows = []
+    for lists in dict.fromkeys(lists for lists, _ in costs):
+        cpu = min(cost for each, cost in costs if each == lists)
+        state = "first" if lists.first else "again"
+        size = f"{lists.texts_per_request} × {lists.words} words, {state}"
+        rows.append([size, f"{cpu:.1f}", f"{1e6 / max(cpu, 1e-3):,.0f}"])
+    head = ["texts in a request", "CPU, µs a text", "texts/s of CPU time"]
+    return table("an HTTP process, without a model", head, rows)
+
+
 def report(costs: Sequence[Cost]) -> str:
     """Return the numbers as a text table: the least CPU time of each size of a job."""
     rows = []
@@ -154,10 +291,15 @@ def report(costs: Sequence[Cost]) -> str:
 @click.option("--texts", default=100_000, help="Texts of a measurement.")
 @click.option("--jobs", default="1,32,128", help="Texts in a job.")
 @click.option("--rounds", default=3, help="How often each size has its turn.")
-def main(texts: int, jobs: str, rounds: int) -> None:
-    """Print what the engine's loop costs a text, by the texts in a job."""
+@click.option("--model", default=DEFAULT, help="A folder or a bundled name, for its tokenizer.")
+@click.option("--http", default=8192, help="Texts of each kind to the HTTP process; 0 for none.")
+def main(texts: int, jobs: str, rounds: int, model: str, http: int) -> None:
+    """Print what the engine's loop and an HTTP process cost a text."""
     sizes = [int(size) for size in jobs.split(",")] * rounds
-    click.echo(report([measure(Load(texts, size)) for size in sizes]))
+    if sizes and texts:
+        click.echo(report([measure(Load(texts, size)) for size in sizes]))
+    if http:
+        click.echo(http_report(measure_http(resolve(model), http, rounds)))
 
 
 if __name__ == "__main__":

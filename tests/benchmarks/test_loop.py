@@ -1,8 +1,10 @@
 """The benchmark of the engine's loop."""
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.loop import Cost, Load, measure, report
+from benchmarks.loop import Cost, Lists, Load, http_report, measure, measure_http, report
 
 
 @pytest.mark.parametrize("texts_per_job", [1, 32])
@@ -16,3 +18,11 @@ def test_the_report_has_the_least_time_of_each_size() -> None:
     *_, one, many = report(costs).splitlines()
     assert one.split() == ["1", "2.00", "500,000", "100,000"]
     assert many.split() == ["32", "2.00", "500,000", "100,000"]
+
+
+def test_an_http_process_gets_vectors_without_a_model(minilm_folder: Path) -> None:
+    costs = measure_http(minilm_folder, texts=32, rounds=1)
+    assert [lists for lists, _ in costs] == [
+        Lists(words, first) for words in (10, 62) for first in (True, False)
+    ]
+    assert "16 × 10 words, first" in http_report(costs)

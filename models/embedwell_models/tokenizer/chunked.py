@@ -11,7 +11,7 @@ from typing import TypeVar
 import tokenizers
 
 from embedwell_models.errors import UnsplittableTextError
-from embedwell_models.tokenizer.fast_bert_tokenizer import fastest_tokenizer
+from embedwell_models.tokenizer.caching_tokenizer import fastest_tokenizer
 from embedwell_models.tokenizer.rust_tokenizer import without_panic
 from embedwell_models.tokenizer.special_tokens import SpecialTokens
 from embedwell_models.tokenizer.split_points import SplitPoints

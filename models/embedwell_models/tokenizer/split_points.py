@@ -38,9 +38,11 @@ _QWEN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+BYTE_PATTERNS = {_QWEN, _QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")}
+"""Patterns of byte-level BPE that end a word at a space between other characters."""
 _KNOWN_PATTERNS = {
     *(" ", "▁", "``", "''", r"\s+", " {2,}", r"\s{2,}|[\n\r\t]"),
-    *(_CLIP, _QWEN, _QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")),
+    *(_CLIP, *BYTE_PATTERNS),
     " ?[^(\\s|[.,!?…。，、।۔،])]+",  # BLOOM
 }
 _INNER_SPLIT_POINT = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)

@@ -1,21 +1,27 @@
-"""Tests of the word cache, against the tokenizer without it."""
+"""Tests of the caching tokenizer, compared with the tokenizer without a cache."""
 
+import io
 import json
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from embedwell_models.tokenizer.fast_bert_tokenizer import (
+from embedwell_models.tokenizer.caching_tokenizer import (
     CachingTokenizer,
     UncachedTokenizer,
     fastest_tokenizer,
+    pieces_of,
 )
 from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.special_tokens import SpecialTokens
 from tests.models import kinds
 
 CLS, SEP = 101, 102
@@ -49,6 +55,14 @@ def modified(minilm_folder: Path) -> Tokenizer:
     return loader.load(minilm_folder).rust
 
 
+def _caching(
+    rust: Tokenizer, prefix: Sequence[int], suffix: Sequence[int], max_pieces: int = 1000
+) -> CachingTokenizer:
+    pieces = pieces_of(rust)
+    assert pieces is not None
+    return CachingTokenizer(rust, prefix, suffix, pieces, max_pieces)
+
+
 @pytest.fixture(scope="module", params=OPTIONS, ids=str)
 def with_options(request: pytest.FixtureRequest, minilm_folder: Path) -> Tokenizer:
     rust = loader.load(minilm_folder).rust
@@ -71,7 +85,7 @@ def test_cached_ids_of_prose_equal_those_of_the_tokenizer(
     rust: Tokenizer, texts: list[str]
 ) -> None:
     texts = [*texts, kinds.PROSE, *kinds.PROSE.splitlines()]
-    caching, expected = CachingTokenizer(rust, [CLS], [SEP]), UncachedTokenizer(rust).encode(texts)
+    caching, expected = _caching(rust, [CLS], [SEP]), UncachedTokenizer(rust).encode(texts)
     for _ in range(20):
         assert caching.encode(texts) == expected
 
@@ -107,11 +121,86 @@ def test_a_tokenizer_without_special_tokens_adds_none(modified: Tokenizer) -> No
     assert caching.encode(["", "the work"]) == [[], [1996, 2147]]
 
 
-@pytest.mark.parametrize("kind", sorted(set(kinds.BUILDERS) - {"wordpiece"}))
-def test_other_kinds_of_tokenizers_are_not_cached(kind: str) -> None:
-    assert isinstance(
-        fastest_tokenizer(Tokenizer.from_str(kinds.text(kind)), [], []), UncachedTokenizer
+LOCAL = {"wordpiece", "gpt2", "roberta", "qwen", "llama3", "unigram"}
+
+
+@pytest.mark.parametrize("kind", sorted(kinds.BUILDERS))
+def test_tokenizers_that_end_a_token_at_a_space_are_cached(kind: str) -> None:
+    rust = Tokenizer.from_str(kinds.text(kind))
+    assert (pieces_of(rust) is not None) == (kind in LOCAL)
+
+
+def _with_signs_alone(rust: Tokenizer) -> None:
+    collapse = normalizers.Replace(Regex(" {2,}"), " ")
+    rust.normalizer = normalizers.Sequence([normalizers.NFKC(), collapse])
+    rust.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+
+
+def _with_map_of_characters(rust: Tokenizer) -> None:
+    model = io.BytesIO()
+    train: Any = sentencepiece.SentencePieceTrainer.train
+    train(
+        sentence_iterator=iter(kinds.PROSE.splitlines()),
+        model_writer=model,
+        vocab_size=300,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
     )
+    content: Any = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    content.ParseFromString(model.getvalue())
+    rust.normalizer = normalizers.Precompiled(content.normalizer_spec.precompiled_charsmap)
+
+
+def _with_tokens_of_spaces(rust: Tokenizer) -> None:
+    rust.normalizer = normalizers.NFKC()
+    rust.add_tokens(["  ", "   ", "the", "|||IP|||"])
+    rust.add_special_tokens([AddedToken("[MASK]", lstrip=True)])
+
+
+CHANGED: dict[str, Callable[[Tokenizer], None]] = {
+    "unigram with a map of characters": _with_map_of_characters,
+    "unigram with signs alone": _with_signs_alone,
+    "gpt2 with tokens of spaces": _with_tokens_of_spaces,
+}
+
+
+@pytest.fixture(scope="module", params=["gpt2", "roberta", "qwen", "unigram", *CHANGED])
+def local(request: pytest.FixtureRequest) -> Tokenizer:
+    rust = Tokenizer.from_str(kinds.text(request.param.split()[0]))
+    if change := CHANGED.get(request.param):
+        change(rust)
+    return rust
+
+
+BORDERS = st.sampled_from(
+    [
+        *(" a", "a ", "'s", " 's", "1", " 12", "▁", " ▁a", "a▁ ", "  ", "   ", "\n ", " \n", "…"),
+        *("´", "¨", "\u0d4e", "\u0600", "ำ", "ﾞ", "\u1100", "\u1161", "🏽", "🇩", "ﷺ", "the"),
+    ]
+)
+
+
+@given(text=st.lists(st.one_of(PARTS, BORDERS, st.just(" ")), max_size=30).map("".join))
+@example(text="a  b   c    d\n e \nf \t g ")
+@pytest.mark.full(after=1)
+def test_cached_ids_equal_those_of_every_kind_of_tokenizer(local: Tokenizer, text: str) -> None:
+    pieces, uncached = pieces_of(local), UncachedTokenizer(local)
+    assert pieces is not None
+    [prefix, suffix] = SpecialTokens.detect(local).prefix, SpecialTokens.detect(local).suffix
+    caching = CachingTokenizer(local, prefix, suffix, pieces)
+    assert caching.encode([text, text]) == uncached.encode([text, text])
+    assert caching.encode([text]) == uncached.encode([text])  # from the cache
+
+
+@pytest.mark.parametrize("kind", sorted(LOCAL))
+def test_cached_ids_of_prose_equal_those_of_every_kind_of_tokenizer(kind: str) -> None:
+    rust = Tokenizer.from_str(kinds.text(kind))
+    special = SpecialTokens.detect(rust)
+    caching = _caching(rust, special.prefix, special.suffix)
+    texts = [" ".join(line.split()) for line in kinds.PROSE.splitlines()]
+    for _ in range(2):
+        assert caching.encode(texts) == UncachedTokenizer(rust).encode(texts)
+    assert len(caching.cache) > 500
 
 
 def _compose(rust: Tokenizer) -> None:
@@ -210,34 +299,25 @@ def test_wrong_special_tokens_are_not_cached(rust: Tokenizer) -> None:
 
 
 def test_a_word_is_tokenized_once(rust: Tokenizer) -> None:
-    caching = CachingTokenizer(rust, [CLS], [SEP])
+    caching = _caching(rust, [CLS], [SEP])
     caching.encode(["the work"])
-    caching.cache["work"] = [7]
+    caching.cache["work"] = array("i", [7]).tobytes()
     assert caching.encode(["work, the work"]) == [[CLS, 7, 1010, 1996, 7, SEP]]
 
 
 def test_the_cache_has_at_most_max_words(rust: Tokenizer) -> None:
-    caching = CachingTokenizer(rust, [CLS], [SEP], max_words=3)
+    caching = _caching(rust, [CLS], [SEP], max_pieces=3)
     texts = ["one two", "three four", "five six one"]
     assert caching.encode(texts) == UncachedTokenizer(rust).encode(texts)
+    assert list(caching.cache) == ["one", "two", "three"]
+    assert caching.encode(texts[2:]) == UncachedTokenizer(rust).encode(texts[2:])
     assert list(caching.cache) == ["five", "six", "one"]
 
 
-def test_a_text_with_many_new_words_is_tokenized_directly_and_some_are_cached(
-    rust: Tokenizer,
-) -> None:
-    caching = CachingTokenizer(rust, [CLS], [SEP])
-    new = [f"{letter}ense" for letter in "abcdefghijklmnopqrst"]
-    texts = ["the work", " ".join(new), "of the license"]
-    for cached in (8, 16, 20):
-        assert caching.encode(texts) == UncachedTokenizer(rust).encode(texts)
-        assert len(caching.cache.keys() & set(new)) == cached
-
-
 def test_long_words_and_texts_are_not_cached(rust: Tokenizer) -> None:
-    caching = CachingTokenizer(rust, [CLS], [SEP])
-    caching.cache["the"] = [7]
+    caching = _caching(rust, [CLS], [SEP])
+    caching.cache["the"] = array("i", [7]).tobytes()
     assert caching.encode(["the"]) == [[CLS, 7, SEP]]
-    assert caching.encode(["the " * 5001]) == [[CLS, *[1996] * 5001, SEP]]
+    assert caching.encode([" ".join(["the"] * 5001)]) == [[CLS, *[1996] * 5001, SEP]]
     caching.encode(["x" * 25, "y" * 24])
     assert list(caching.cache) == ["the", "y" * 24]
