@@ -1,4 +1,4 @@
-"""POST /v2/embed and /v1/embed: Cohere's embeddings API, for texts and images."""
+"""POST /v2/embed and /v1/embed: Cohere's embeddings API, and its types of /v2/rerank."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
@@ -13,9 +13,10 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.common_fields import describe_fields, forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.documents import Documents, Flag, Ranked
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
-from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.options import OVERFLOW, Instruction, TruncateWord
 from embedwell.routes.common.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
@@ -249,6 +250,53 @@ class CohereKey(TypedDict):
     """
 
     valid: Literal[True]
+
+
+class CohereRerankRequest(Body):
+    """Request body of /v2/rerank.
+
+    - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
+      as the model reads.
+    - `priority`: Cohere's order of requests; must be null.
+    - `instruction`: tells a reranker that is a language model what is relevant, in up to 8192
+      characters. Default: the model's instruction.
+    - `query`: the question or search text.
+    - `documents`: the documents to rank: texts, or objects with a text or an image.
+    - `top_n`: return only so many of the best documents; 0 is all. Default: all.
+    - `return_documents`: whether the response repeats each document. Default: false.
+    """
+
+    model_config = examples(
+        {
+            "model": "reranker",
+            "query": "What is rust?",
+            "documents": ["A fungus.", "Iron oxide."],
+            "top_n": 1,
+        }
+    )
+
+    input_fields = ("documents",)
+
+    model: str
+    query: str
+    documents: Documents
+    top_n: NonNegativeInt | None = None
+    max_tokens_per_doc: PositiveInt | None = None
+    return_documents: Flag | None = None
+    instruction: Instruction = None
+    priority: None = None
+
+
+@forbid_extra
+class CohereRanking(TypedDict):
+    """Response of /v2/rerank.
+
+    - `results`: the documents, best first.
+    """
+
+    id: str
+    results: list[Ranked]
+    meta: CohereMeta
 
 
 def router(registry: ModelRegistry) -> APIRouter:

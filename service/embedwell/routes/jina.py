@@ -1,17 +1,20 @@
-"""Jina's fields of /v1/embeddings, its objects for an input, and its vectors of tokens."""
+"""Jina's fields of /v1/embeddings, its objects for an input, and its responses."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, Discriminator, NonNegativeInt, Tag
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, by_type, input_kind
 from embedwell.routes.common.common_fields import forbid_extra
+from embedwell.routes.common.documents import PlainRanked, Ranked
 from embedwell.routes.common.field_names import Excludes, SameAs
 from embedwell.routes.common.options import NumberType
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_body import Vectors
+from embedwell.routes.common.response_types import Input, OpenAIUsage
 
 
 class InputObject(Body):
@@ -101,3 +104,26 @@ class JinaEmbeddings(TypedDict):
     object: Literal["embedding"]
     index: NonNegativeInt
     embeddings: Vectors
+
+
+@forbid_extra
+class JinaRanking(TypedDict):
+    """Response to a request with `documents`, in Jina's and Infinity's format.
+
+    - `results`: documents are texts if the request has `raw_scores`, as from Infinity's clients,
+      else objects.
+    - `inputs`: only with `details`; describes all documents in the request's order.
+    - `data`: the results again, for Voyage's clients, if the request has nothing that tells whose
+      client sent it.
+    - `meta`: for Cohere's clients.
+    - `object`: always `rerank`.
+    """
+
+    id: str
+    object: Literal["rerank"]
+    model: str
+    usage: OpenAIUsage
+    results: list[Ranked] | list[PlainRanked]
+    meta: CohereMeta
+    inputs: NotRequired[list[Input]]
+    data: NotRequired[list[PlainRanked]]

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import Literal, NotRequired, Self
 
 from fastapi import APIRouter
+from pydantic import NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_responses import COHERE, OPENAI
@@ -14,31 +16,159 @@ from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
 from embedwell.inference.served_model import ServedModel
-from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
+from embedwell.routes.cohere import (
+    CohereMeta,
+    CohereRanking,
+    CohereRerankRequest,
+    CohereUnits,
+    response_meta,
+)
+from embedwell.routes.common.body import TextList, examples
+from embedwell.routes.common.common_fields import forbid_extra
+from embedwell.routes.common.documents import (
+    Documents,
+    Flag,
+    Ranks,
+    document_contents,
+    rank_objects,
+    rank_texts,
+)
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import PairBody, cutting
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
-from embedwell.routes.rerank_bodies import (
-    CohereRanking,
-    CohereRerankRequest,
-    JinaRanking,
-    PlainRanked,
-    Ranked,
-    RerankRequest,
-    RerankResponse,
-    TEIRanks,
-    document_contents,
-)
-from embedwell.routes.weaviate import document_scores
+from embedwell.routes.common.vllm_fields import VLLMFields
+from embedwell.routes.jina import JinaRanking
+from embedwell.routes.voyage import VoyageRanking, VoyageRerankFields
+from embedwell.routes.weaviate import WeaviateRanking, WeaviateRerankFields, document_scores
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.vectors import Floats
 
-_Ranks = Sequence[tuple[int, float]]
-"""The index and the score of each document, best first."""
+_NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
+"""Fields that only clients of other APIs send."""
+
+
+class RerankRequest(WeaviateRerankFields, VoyageRerankFields, PairBody, VLLMFields):
+    """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
+
+    The score of a reranker is from 0 to 1, that of a dense model or of a reranker of lists is the
+    cosine of query and document, and that of a multi-vector model is MaxSim.
+
+    - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
+    - `raw_scores`: whether the scores of a reranker are logits. Default: false.
+    - `return_text`, `return_documents`: whether the response repeats the texts. Default: only texts
+      of `documents`, as Jina and vLLM do.
+    - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
+      as the model reads.
+    - `use_activation`, `activation`: vLLM's fields: whether scores are from 0 to 1; false for
+      logits. Default: true.
+    - `details`: whether the response has the token count of each document, too. Default: false.
+    - `rank_fields`: sent by Cohere's older clients; must be null.
+    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored, as no document is read in
+      chunks.
+    - `kwargs`: sent by Xinference's client, always empty; ignored.
+    - `query`: the question or search text.
+    - `texts`: the texts to rank, in TEI's API. Give one of `texts` and `documents`.
+    - `top_n`: return only so many of the best documents; 0 is all. Default: all.
+    """
+
+    model_config = examples(
+        {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
+        {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
+    )
+
+    input_fields = ("texts", "documents")
+
+    query: str
+    texts: TextList | None = None
+    documents: Documents | None = None
+    model: str | None = None
+    raw_scores: bool = False
+    return_text: bool = False
+    return_documents: Flag | None = None
+    top_n: NonNegativeInt | None = None
+    max_tokens_per_doc: PositiveInt | None = None
+    use_activation: bool | None = None
+    activation: bool | None = None
+    details: bool = False
+    rank_fields: None = None
+    max_chunks_per_doc: int | None = None
+    overlap_tokens: int | None = None
+    return_len: bool | None = None
+    kwargs: Literal["{}"] | None = None
+
+    @property
+    def contents(self) -> Sequence[str | ImageInput]:
+        """Return the documents; raises BadRequest unless either texts or documents is set."""
+        if (self.texts is None) == (self.documents is None):
+            raise BadRequest("give one of texts and documents", param="documents")
+        return document_contents(self.documents or ()) if self.texts is None else self.texts
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether Voyage's clients can have sent the request, without a field that tells so."""
+        return self.texts is None and not self.model_fields_set & _NOT_OF_VOYAGE
+
+    @property
+    def repeats_documents(self) -> bool:
+        """Whether the response repeats documents: as requested, or as Jina and vLLM do."""
+        if self.return_documents is not None:
+            return self.return_documents
+        others = self.texts is not None or self.is_voyage or "raw_scores" in self.model_fields_set
+        if others or self.weaviate_property is not None:
+            return False
+        return all(isinstance(content, str) for content in self.contents)
+
+    @property
+    def wants_logits(self) -> bool:
+        """Whether scores are logits."""
+        return self.raw_scores or self.use_activation is False or self.activation is False
+
+    @property
+    def wants_plain_documents(self) -> bool:
+        """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
+
+        Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
+        """
+        return self.is_voyage or "raw_scores" in self.model_fields_set
+
+    def input_options(self) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields."""
+        options = super().input_options()
+        if self.max_tokens_per_doc is None:
+            return options
+        return replace(cutting(options, "max_tokens_per_doc"), max_length=self.max_tokens_per_doc)
+
+    def _truncation(self) -> InputOptions:
+        # `documents` are truncated by default, `texts` only if the setting says so.
+        options = super()._truncation()
+        if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
+            return options
+        return replace(options, truncate=True if self.truncation is None else self.truncation)
+
+
+@forbid_extra
+class TEIRank(TypedDict):
+    """Rank of a document in TEI's format.
+
+    - `text`: text of the document; only if the request has `return_text`.
+    - `score`: relevance to the query: higher is more relevant.
+    """
+
+    index: NonNegativeInt
+    score: float
+    text: NotRequired[str]
+
+
+TEIRanks = list[TEIRank]
+"""Ranks, best first."""
+
+
+RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
 
 
 class RerankService:
@@ -140,7 +270,7 @@ class RerankService:
         if body.is_voyage:
             return {
                 "object": "list",
-                "data": _rank_texts(ranks, documents),
+                "data": rank_texts(ranks, documents),
                 "model": self.model.name,
                 "usage": {"total_tokens": context.tokens},
             }
@@ -150,14 +280,14 @@ class RerankService:
             "model": self.model.name,
             "usage": token_usage(context),
             "results": (
-                _rank_texts(ranks, documents)
+                rank_texts(ranks, documents)
                 if body.wants_plain_documents
-                else _rank_objects(ranks, documents)
+                else rank_objects(ranks, documents)
             ),
             "meta": _meta(rows, context, "1"),
         }
         if body.is_ambiguous:
-            response["data"] = _rank_texts(ranks, documents if body.return_documents else None)
+            response["data"] = rank_texts(ranks, documents if body.return_documents else None)
         if body.details:
             response["inputs"] = describe_inputs(rows)
         return response
@@ -175,7 +305,7 @@ class RerankService:
         ranks = _ranks(logits, self.scores(logits), body.top_n)
         return {
             "id": context.id,
-            "results": _rank_objects(ranks, texts if body.return_documents else None),
+            "results": rank_objects(ranks, texts if body.return_documents else None),
             "meta": _meta(rows, context, "2"),
         }
 
@@ -258,30 +388,12 @@ def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> Co
     return {**meta, "billed_units": units}
 
 
-def _ranks(logits: Floats, scores: Floats, top_n: int | None) -> _Ranks:
+def _ranks(logits: Floats, scores: Floats, top_n: int | None) -> Ranks:
     """Rank by the logits, as large ones have equal scores."""
     return [(index, float(scores[index])) for index in ranking(logits, top_n or None)]
 
 
-def _tei_ranks(ranks: _Ranks, texts: Sequence[str] | None) -> TEIRanks:
+def _tei_ranks(ranks: Ranks, texts: Sequence[str] | None) -> TEIRanks:
     if texts is None:
         return [{"index": index, "score": score} for index, score in ranks]
     return [{"index": index, "score": score, "text": texts[index]} for index, score in ranks]
-
-
-def _rank_objects(ranks: _Ranks, texts: Sequence[str] | None) -> list[Ranked]:
-    if texts is None:
-        return [{"index": index, "relevance_score": score} for index, score in ranks]
-    return [
-        {"index": index, "relevance_score": score, "document": {"text": texts[index]}}
-        for index, score in ranks
-    ]
-
-
-def _rank_texts(ranks: _Ranks, texts: Sequence[str] | None) -> list[PlainRanked]:
-    if texts is None:
-        return [{"index": index, "relevance_score": score} for index, score in ranks]
-    return [
-        {"index": index, "relevance_score": score, "document": texts[index]}
-        for index, score in ranks
-    ]

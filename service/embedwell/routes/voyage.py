@@ -1,4 +1,4 @@
-"""Voyage's fields of /v1/embeddings, and POST /v1/multimodalembeddings for texts and images."""
+"""Voyage's fields of /v1/embeddings and /rerank, and POST /v1/multimodalembeddings."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.documents import PlainRanked
 from embedwell.routes.common.field_names import SameAs
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, ROLES, NumberType
@@ -37,6 +38,48 @@ class VoyageFields(Body):
     truncation: Annotated[bool | None, SameAs("truncate")] = None
     output_dtype: NumberType | None = None
     output_dimension: Annotated[Annotated[PositiveInt, WHOLE] | None, SameAs("dimensions")] = None
+
+
+class VoyageRerankFields(Body):
+    """Voyage's fields of /rerank; a request with one of them gets a VoyageRanking.
+
+    - `top_k`: Voyage's name of `top_n`.
+    - `truncation`: Voyage's name for `truncate`.
+    """
+
+    voyage_fields = frozenset({"top_k", "truncation"})
+
+    top_k: NonNegativeInt | None = None
+    truncation: bool | None = None
+
+    @property
+    def is_voyage(self) -> bool:
+        """Whether the request has a field that only Voyage's API has."""
+        return not self.model_fields_set.isdisjoint(self.voyage_fields)
+
+
+@forbid_extra
+class VoyageUsage(TypedDict):
+    """Token count of a request.
+
+    - `total_tokens`: number of tokens of the query and the documents, with special tokens.
+    """
+
+    total_tokens: NonNegativeInt
+
+
+@forbid_extra
+class VoyageRanking(TypedDict):
+    """Response to a request with `top_k` or `truncation`, in Voyage's format.
+
+    - `object`: always `list`.
+    - `data`: the documents, best first.
+    """
+
+    object: Literal["list"]
+    data: list[PlainRanked]
+    model: str
+    usage: VoyageUsage
 
 
 class VoyageImage(Body):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from fastapi import APIRouter, Response
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
@@ -96,6 +96,15 @@ class TextVectors(TypedDict):
 
     vectors: Vectors
     dims: NonNegativeInt
+
+
+class WeaviateRerankFields(Body):
+    """Weaviate's field of /rerank, whose value in a request selects a WeaviateRanking.
+
+    - `property`: sent by Weaviate: the response then has its format, and the request's order.
+    """
+
+    weaviate_property: str | None = Field(None, alias="property")
 
 
 class WeaviateMeta(TypedDict):

@@ -9,7 +9,7 @@ from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.openai import EmbeddingsRequest
-from embedwell.routes.rerank_bodies import RerankRequest
+from embedwell.routes.rerank import RerankRequest
 
 
 @pytest.mark.parametrize(
