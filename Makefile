@@ -19,6 +19,8 @@ TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.p
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
 	echo "No kernels were compiled, and a CPU takes several times as long: see models/embedwell_models/kernels/compile.log"
 
+NEWER_TRITON = .venv/triton-3.7.1
+
 KERNEL_SOURCES = $(wildcard models/embedwell_models/kernels/*.h models/embedwell_models/kernels/*.cpp)
 
 .DEFAULT_GOAL := serve
@@ -119,8 +121,9 @@ ROUNDING_TESTS ?= tests/models/families $(wildcard tests/models/classic/test_*.p
 test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
 	$(OTHER_KERNELS) $(BIN)/pytest $(PARALLEL) --full $(ROUNDING_TESTS)
 
-test-triton: .venv/dev         ## the kernels for GPUs, in Triton's interpreter
+test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton
 	TRITON_INTERPRET=1 $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
+	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
 
 test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under an emulator; .ci/arm fetches its Python
 	$(BIN)/pytest -m compiler tests/models/test_arm.py
@@ -263,6 +266,11 @@ ifeq ($(GPU),)
 endif
 	$(BYTECODE)
 	@touch .venv/runtime .venv/test $@
+
+# The oldest supported torch brings 3.6.0, the newest this one.
+$(NEWER_TRITON): .venv/dev
+	$(PIP) --no-compile --no-deps --upgrade --target $@ triton==3.7.1
+	@touch $@
 
 # What the package without extras requires, and some tests need, beside the code of this checkout.
 $(LIGHT)/test: pyproject.toml constraints.txt deploy/requirements.py
