@@ -16,7 +16,6 @@ from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
 from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.launch.heartbeat import Heartbeat
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.signals import install_signal_handlers
 from embedwell.launch.supervised import (
@@ -25,6 +24,7 @@ from embedwell.launch.supervised import (
     STOP_LINE,
     tell_supervisor,
 )
+from embedwell.limits.activity import Heartbeat
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)

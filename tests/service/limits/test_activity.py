@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from embedwell.engine.wire.shared_counters import OPEN_REQUESTS, CounterSlot, SharedCounters
-from embedwell.launch.heartbeat import Heartbeat
+from embedwell.limits.activity import Heartbeat
 
 
 async def until(condition: Callable[[], object]) -> None:
