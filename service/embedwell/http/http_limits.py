@@ -5,12 +5,12 @@ import resource
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
+from embedwell.limits.activity import Heartbeat
 from embedwell.limits.memory_budget import MemoryBudget
 
 _HEALTH_CHECKS = 8  # connections that are kept for health checks
@@ -111,13 +111,13 @@ class ConnectionLimit:
         self,
         limit: int,
         health_checks: int = _HEALTH_CHECKS,
-        on_use: Callable[[], None] = lambda: None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         """health_checks: connections beyond the limit that only send health checks.
 
-        on_use: called whenever a client connects, or sends or receives something.
+        heartbeat: is told that a client connects, or sends or receives something.
         """
-        self._on_use = on_use
+        self._heartbeat = heartbeat
         self._connections, self._health_checks = _Connections(limit), _Connections(health_checks)
 
     def admit(self, new: LimitedConnection, descriptor: int = 0) -> Admission:
@@ -126,16 +126,20 @@ class ConnectionLimit:
         That is the one that waits for its client longest, or else the one that is idle longest.
         descriptor: that of the connection's socket, the lowest that was free.
         """
-        self._on_use()
+        self._note_use()
         if self._connections.add(new, must_replace=descriptor >= _most_descriptors()):
             return Admission.ALL
         return Admission.HEALTH_CHECKS if self._health_checks.add(new) else Admission.NONE
 
     def note_activity(self, connection: LimitedConnection) -> None:
         """Record that the client has sent or received something."""
-        self._on_use()
+        self._note_use()
         for connections in (self._connections, self._health_checks):
             connections.note_activity(connection)
+
+    def _note_use(self) -> None:
+        if self._heartbeat is not None and not self._heartbeat.used:
+            self._heartbeat.note_use()
 
     def remove(self, connection: LimitedConnection) -> None:
         """Remove a connection that is closed or was not admitted."""

@@ -53,8 +53,11 @@ def main() -> None:
 
 def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Server:
     settings = context.settings
-    in_use = partial(tell_supervisor, "in_use")
-    heartbeat = Heartbeat(counters.row, in_use, always=settings.batch_folder is not None)
+
+    def is_busy() -> bool:
+        return server.busy or settings.batch_folder is not None
+
+    heartbeat = Heartbeat(counters.row, partial(tell_supervisor, "in_use"), is_busy)
 
     async def report_ready() -> None:
         server.stop_at_signals()
@@ -88,7 +91,7 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     run = [vital(engine.run, fail) for engine in engines]
     background = [*run, report_ready, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
-    config = uvicorn_config(settings, app, with_cors_headers(app, context), heartbeat.note_use)
+    config = uvicorn_config(settings, app, with_cors_headers(app, context), heartbeat)
     server = Server(config, settings.drain_delay, keeps_backlog=context.handed_over)
     return server
 

@@ -42,28 +42,30 @@ class Heartbeat:
         self,
         row: "memoryview[float]",
         on_begin: Callable[[], None],
-        always: bool = False,
+        is_busy: Callable[[], bool],
         interval: float = _INTERVAL,
     ) -> None:
         """row: shared counters of this process.
 
         on_begin: called when the counter begins to change.
-        always: whether this process also works without clients.
+        is_busy: returns whether this process works, though no client sends or receives.
         interval: seconds between changes.
         """
-        self._row, self._on_begin, self._always = row, on_begin, always
-        self._interval, self._used, self._beats = interval, False, False
+        self._row, self._on_begin, self._is_busy = row, on_begin, is_busy
+        self._interval, self._beats = interval, False
+        self.used = False
+        """Whether a client has used the process since the counter changed."""
 
     def start(self) -> None:
         """Show that this process is ready for clients."""
-        if self._always:
+        if self._is_busy():
             self.note_use()
         elif not self._beats:
             self._pause()
 
     def note_use(self) -> None:
         """Record that a client has connected, or has sent or received something."""
-        self._used = True
+        self.used = True
         if not self._beats:
             self._beats = True
             self._beat()
@@ -74,8 +76,8 @@ class Heartbeat:
         self._row[_HEARTBEAT] = -abs(self._row[_HEARTBEAT]) - 1
 
     def _beat(self) -> None:
-        if self._always or self._used or self._row[OPEN_REQUESTS]:
-            self._used = False
+        if self.used or self._is_busy():
+            self.used = False
             self._row[_HEARTBEAT] = abs(self._row[_HEARTBEAT]) + 1
             asyncio.get_running_loop().call_later(self._interval, self._beat)
         else:

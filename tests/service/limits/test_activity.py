@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from embedwell.engine.wire.shared_counters import OPEN_REQUESTS, CounterSlot, SharedCounters
+from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.limits.activity import Heartbeat
 
 
@@ -15,19 +15,19 @@ async def until(condition: Callable[[], object]) -> None:
 
 def test_it_beats_while_clients_use_the_process() -> None:
     async def run() -> None:
-        row, begun = SharedCounters.private().row, list[None]()
+        row, begun, busy = SharedCounters.private().row, list[None](), list[None]()
 
         def beat() -> float:
             return row[CounterSlot.HEARTBEAT]
 
-        heartbeat = Heartbeat(row, lambda: begun.append(None), interval=0.01)
+        heartbeat = Heartbeat(row, lambda: begun.append(None), lambda: bool(busy), interval=0.01)
         heartbeat.start()
         assert beat() < 0 and not begun
-        row[OPEN_REQUESTS] = 1
+        busy.append(None)
         heartbeat.note_use()
         heartbeat.note_use()
         await until(lambda: beat() > 5)
-        row[OPEN_REQUESTS] = 0
+        busy.clear()
         await until(lambda: beat() < 0)
         pause = beat()
         await asyncio.sleep(0.05)
@@ -41,7 +41,7 @@ def test_it_beats_while_clients_use_the_process() -> None:
 def test_it_always_beats_in_a_process_that_works_without_clients() -> None:
     async def run() -> None:
         row = SharedCounters.private().row
-        Heartbeat(row, lambda: None, always=True, interval=0.01).start()
+        Heartbeat(row, lambda: None, lambda: True, interval=0.01).start()
         await until(lambda: row[CounterSlot.HEARTBEAT] > 5)
 
     asyncio.run(run())

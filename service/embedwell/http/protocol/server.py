@@ -19,6 +19,7 @@ from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.acceptor import Acceptor
 from embedwell.http.protocol.connection import Connection
+from embedwell.limits.activity import Heartbeat
 from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,11 @@ class Server:
     def started(self) -> bool:
         """Whether it has listened."""
         return self._uvicorn.started
+
+    @property
+    def busy(self) -> bool:
+        """Whether it responds to a request."""
+        return bool(self._uvicorn.server_state.tasks)
 
     async def wait_listening(self) -> None:
         """Wait until it listens, which it never does if the application cannot be prepared."""
@@ -186,14 +192,14 @@ def uvicorn_config(
     settings: Settings,
     middleware: Middleware,
     app: ASGIApp,
-    on_use: Callable[[], None] = lambda: None,
+    heartbeat: Heartbeat | None = None,
 ) -> uvicorn.Config:
     """Configure uvicorn for the application.
 
     middleware: part of the application; connections have its limits.
-    on_use: called whenever a client connects, or sends or receives something.
+    heartbeat: is told that a client connects, or sends or receives something.
     """
-    limit = ConnectionLimit(middleware.limits.connections, on_use=on_use)
+    limit = ConnectionLimit(middleware.limits.connections, heartbeat=heartbeat)
     return uvicorn.Config(
         app,
         http=partial(Connection, middleware, limit),  # type: ignore[arg-type]
