@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,6 @@ from embedwell_lab.options import output_path, source_options
 
 if TYPE_CHECKING:  # they load numpy
     from embedwell_lab.evaluation.scoring import Result, Task
-    from embedwell_lab.vector_source import VectorSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -197,12 +197,9 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
 
     report = take_report_options(flags)
     files = _read_tasks(flags)
-    dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
-    results: list[Result] = []
-    for source in _sources(precisions, flags):
-        results += score(files, source.embed, source.precision, dimensions, output_types)
+    model, results = _score_each(partial(score, files), precisions, flags)
     compared = [result for name in baselines for result in score(files, Baseline(name).embed, name)]
-    report_results(results, source.model, baselines=compared, **report)
+    report_results(results, model, baselines=compared, **report)
 
 
 @evaluate.command("mteb")
@@ -222,12 +219,8 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
     from embedwell_lab.evaluation.report import report_results, take_report_options
 
     report = take_report_options(flags)
-    mteb_tasks = find_tasks(names)
-    dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
-    results: list[Result] = []
-    for source in _sources(precisions, flags):
-        results += score(mteb_tasks, source.embed, source.precision, dimensions, output_types)
-    report_results(results, source.model, **report)
+    model, results = _score_each(partial(score, find_tasks(names)), precisions, flags)
+    report_results(results, model, **report)
 
 
 def _read_tasks(flags: dict[str, Any]) -> "list[Task]":
@@ -253,15 +246,20 @@ def _read_tasks(flags: dict[str, Any]) -> "list[Task]":
     return tasks
 
 
-def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[VectorSource]":
-    """Return the model of the options in each precision, or the server. Raises ClickException."""
+def _score_each(
+    score: "Callable[..., Iterator[Result]]", precisions: Sequence[str], flags: dict[str, Any]
+) -> "tuple[str, list[Result]]":
+    """Score the model of the options in each precision, or the server. Raises ClickException."""
     from embedwell_lab.vector_source import vector_source
 
+    variants = flags.pop("dimensions"), flags.pop("output_types")
+    results: list[Result] = []
     if flags["server"] and precisions:
         raise click.UsageError("a server has only one precision; leave out --precisions")
     for precision in precisions or [flags["dtype"]]:
         with vector_source({**flags, "dtype": precision}) as source:
-            yield source
+            results += score(source.embed, source.precision, *variants)
+    return source.model, results
 
 
 def _texts(file: Path | None, column: str | None) -> Sequence[str]:

@@ -56,18 +56,18 @@ def read_texts(path: Path, column: str | None = None, value_column: str | None =
 
 
 def _read_rows(path: Path, column: str | None) -> Iterator[Row]:
-    suffix, content = path.suffix.lower(), read_utf8(path)
+    suffix = path.suffix.lower()
     if suffix == ".json":
         raise click.ClickException(f"{path}: write JSON as .jsonl, with one object on each line")
     if suffix in _DELIMITERS:
-        return _csv_rows(path, content, _DELIMITERS[suffix])
+        return _csv_rows(path, read_utf8(path), _DELIMITERS[suffix])
     if suffix == ".jsonl":
-        return _jsonl_rows(path, content)
+        return jsonl_rows(path)
     if column is not None:
         raise click.ClickException(
             f"{path} has no columns, because its suffix is not .csv, .tsv or .jsonl; rename it"
         )
-    lines = enumerate(content.split("\n"), start=1)
+    lines = enumerate(read_utf8(path).split("\n"), start=1)
     return ((number, {_DEFAULT_COLUMN: line.removesuffix("\r")}) for number, line in lines)
 
 
@@ -98,8 +98,9 @@ def _csv_rows(path: Path, content: str, delimiter: str) -> Iterator[Row]:
         raise click.ClickException(f"{path}, line {reader.line_num}: {error}") from None
 
 
-def _jsonl_rows(path: Path, content: str) -> Iterator[Row]:
-    for number, line in enumerate(content.split("\n"), start=1):
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of lines that are not blank. Raises ClickException."""
+    for number, line in enumerate(read_utf8(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from embedwell_lab.evaluation.scoring import Inputs
-from embedwell_lab.texts import read_utf8
+from embedwell_lab.texts import Row, jsonl_rows, read_utf8
 from embedwell_models.vectors import Floats, normalize
 
 _DEPTH = 100  # documents to rank for a query
@@ -76,13 +74,16 @@ def read_retrieval(folder: Path, split: str) -> Retrieval:
 
     split: name of the qrels file.
     """
+    corpus, questions = folder / "corpus.jsonl", folder / "queries.jsonl"
     documents = {
-        _field(row, "_id", place): f"{row.get('title') or ''} {_field(row, 'text', place)}".strip()
-        for place, row in _rows(folder / "corpus.jsonl")
+        _field(corpus, row, "_id"): (
+            f"{row[1].get('title') or ''} {_field(corpus, row, 'text')}".strip()
+        )
+        for row in jsonl_rows(corpus)
     }
     texts = {
-        _field(row, "_id", place): _field(row, "text", place)
-        for place, row in _rows(folder / "queries.jsonl")
+        _field(questions, row, "_id"): _field(questions, row, "text")
+        for row in jsonl_rows(questions)
     }
     relevance = _read_relevance(folder / "qrels" / f"{split}.tsv")
     queries = {
@@ -97,20 +98,10 @@ def read_retrieval(folder: Path, split: str) -> Retrieval:
     return Retrieval(f"retrieval {folder.name}", documents, queries, relevance)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(read_utf8(path).split("\n"), start=1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise click.ClickException(f"{place}: not JSON: {error}") from None
-            yield place, row if isinstance(row, dict) else {}
-
-
-def _field(row: Mapping[str, Any], name: str, place: str) -> str:
-    if not isinstance(value := row.get(name), str):
-        raise click.ClickException(f"{place}: {name!r} must be a string")
+def _field(path: Path, row: Row, name: str) -> str:
+    number, fields = row
+    if not isinstance(value := fields.get(name), str):
+        raise click.ClickException(f"{path}, line {number}: {name!r} must be a string")
     return value
 
 

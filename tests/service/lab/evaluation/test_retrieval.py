@@ -85,7 +85,7 @@ def test_the_nearest_come_first() -> None:
     [
         ("corpus.jsonl", '{"_id": 1, "text": "a"}', "line 1: '_id' must be a string"),
         ("queries.jsonl", '{"_id": "q1"', "line 1: not JSON"),
-        ("queries.jsonl", "[]", "line 1: '_id' must be a string"),
+        ("queries.jsonl", "[]", "line 1: not a JSON object"),
         ("qrels/test.tsv", HEADER + "q1\td1\n", "line 2: expected a query's id"),
         ("qrels/test.tsv", HEADER + "q1\td1\t0\n", "no query with a relevant document"),
     ],
