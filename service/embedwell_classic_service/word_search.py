@@ -26,6 +26,8 @@ from embedwell.routes.words import (
 from embedwell_classic.words import neighbors
 from embedwell_classic.words.neighbors import Neighbors, NeighborTable, Question
 from embedwell_classic.words.table import WordTable
+from embedwell_models.output_names import DENSE
+from embedwell_models.read.inputs import InputOptions
 from embedwell_models.tables.table import BLOCK
 from embedwell_models.vectors import Floats
 
@@ -85,10 +87,17 @@ class WordService:
         self, context: RequestContext, body: DoesntMatchRequest
     ) -> DoesntMatchResponse:
         """Respond to /doesnt_match."""
-        _, vectors = await self.model.pipeline.embed(context, body.inputs, body.input_options())
+        vectors = await self._embed(context, body.inputs, body.input_options())
         scores = neighbors.doesnt_match(vectors)
         index = int(scores.argmin())
         return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
+
+    async def _embed(
+        self, context: RequestContext, texts: Sequence[str], options: InputOptions
+    ) -> Floats:
+        self.model.pipeline.check_outputs([DENSE])
+        rows = await self.model.reader.read(context, texts, options)
+        return await self.model.pipeline.dense(context, rows)
 
     async def _nearest(self, search: Search, question: Question, k: int) -> list[Neighbors]:
         rows, dim = len(search.candidates.table), search.vectors.shape[1]
@@ -114,9 +123,7 @@ class WordService:
             places[candidate].add(index)
         check_response_numbers(len(texts) * len(candidates), self.model.settings.max_values)
         context.memory.grow_by_numbers(len(texts) * len(candidates))
-        _, vectors = await self.model.pipeline.embed(
-            context, [*texts, *candidates], body.search_options()
-        )
+        vectors = await self._embed(context, [*texts, *candidates], body.search_options())
         questions, others = np.split(vectors, [len(texts)])
         own_rows = [places[text] for text in texts]
         return Search(NeighborTable(others, candidates.__getitem__), questions, own_rows)

@@ -73,7 +73,6 @@ def reader_with(  # noqa: PLR0913 - all but two by name
 
 
 def pipeline_of(
-    reader: RequestReader,
     engine: CachedEngine,
     admission: Admission | None = None,
     *,
@@ -82,7 +81,7 @@ def pipeline_of(
 ) -> Pipeline:
     """Create a pipeline with a second for each request. admission: admits all by default."""
     admission = admission or Admission(1, lambda: 0.0, SharedCounters.private())
-    return Pipeline(reader, admission, VectorCache(engine, cache_bytes), 1, **options)
+    return Pipeline(admission, VectorCache(engine, cache_bytes), 1, **options)
 
 
 def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> ComparisonQueue:

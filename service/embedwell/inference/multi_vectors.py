@@ -8,6 +8,7 @@ import numpy as np
 from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
@@ -50,6 +51,7 @@ class MultiVectors:
 
     def __init__(
         self,
+        reader: RequestReader,
         pipeline: Pipeline,
         rules: MultiVectorRules | None,
         dim: int,
@@ -59,8 +61,8 @@ class MultiVectors:
 
         dim: dimensions of a vector.
         """
-        self._pipeline, self._rules, self.dim = pipeline, rules, dim
-        self._comparisons = comparisons
+        self._reader, self._pipeline = reader, pipeline
+        self._rules, self.dim, self._comparisons = rules, dim, comparisons
 
     @property
     def offered(self) -> bool:
@@ -156,7 +158,7 @@ class MultiVectors:
         rules = self._checked_rules()
         limit = rules.max_length(role)
         options = replace(options, max_length=min(options.max_length or limit, limit))
-        rows = await self._pipeline.reader.read(costs, inputs, options)
+        rows = await self._reader.read(costs, inputs, options)
         return [
             replace(row, ids=np.array(rules.expand(row.ids.tolist(), role), dtype=np.int32))
             if isinstance(item, str)

@@ -1,10 +1,11 @@
-"""Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
+"""Pipeline from the rows of a request to their vectors: admission, cache, engine."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +28,6 @@ from embedwell.errors import (
     reindexed,
     service_error,
 )
-from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import PlannedJob, VectorCache
 from embedwell.limits.admission import Admission
 from embedwell.limits.request_costs import RequestCosts
@@ -36,7 +36,8 @@ from embedwell_models.errors import InputError
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.outputs import TextOutputs
-from embedwell_models.read.inputs import Input, InputOptions, InputRow, TextOrIds, TextPair
+from embedwell_models.read.chunks import ChunkedDocument
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.windows import (
     merge_by_average,
     merge_by_maximum,
@@ -47,6 +48,8 @@ from embedwell_models.vectors import Floats
 
 R = TypeVar("R")
 
+_image_tokens, _windows = attrgetter("image_tokens"), attrgetter("windows")
+
 ItemResult = tuple[InputRow, Floats] | ServiceError
 """A tokenized input and its vector (D,), or its error."""
 
@@ -55,11 +58,10 @@ _PART_TEXTS = 16
 
 
 class Pipeline:
-    """Computes the vectors of requests, and records times in its costs."""
+    """Computes vectors of rows, and adds the times to the costs of the request."""
 
-    def __init__(  # noqa: PLR0913 - the last ones by name
+    def __init__(
         self,
-        reader: RequestReader,
         admission: Admission,
         cache: VectorCache,
         timeout: float,
@@ -73,7 +75,7 @@ class Pipeline:
 
         output_names: outputs of an embedder, by their names in `output_names`.
         """
-        self.reader, self._classifier, self.output_names = reader, classifier, output_names
+        self._classifier, self.output_names = classifier, output_names
         self._admission, self._cache, self._timeout = admission, cache, timeout
 
     @property
@@ -83,15 +85,11 @@ class Pipeline:
             raise NotOffered.by_embedder()
         return self._classifier
 
-    async def embed(
-        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
-    ) -> tuple[list[InputRow], Floats]:
-        """Return the tokenized inputs, and their pooled vectors (B, D), not normalized."""
-        self.check_outputs([DENSE])
-        rows = await self.reader.read(costs, inputs, options)
-        if options.windows:
-            return rows, await self._submit_windows(costs, rows, merge_by_average)
-        return rows, (await self.submit(costs, rows, DENSE)).vectors
+    async def dense(self, costs: RequestCosts, rows: Sequence[InputRow]) -> Floats:
+        """Return pooled vectors (B, D), not normalized: of windows, their average."""
+        if any(map(_windows, rows)):
+            return await self._submit_windows(costs, rows, merge_by_average)
+        return (await self.submit(costs, rows, DENSE)).vectors
 
     async def compute_outputs(
         self, costs: RequestCosts, rows: Sequence[InputRow], names: Sequence[str]
@@ -131,43 +129,14 @@ class Pipeline:
         with self._submitted(costs, parts, "+".join(names)) as results:
             return [*chain.from_iterable(await _gather(map(keep_part, starts, results)))]
 
-    async def score(
-        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
-    ) -> tuple[list[InputRow], Floats]:
-        """Return tokenized inputs, and the logits (B, labels) of text pairs or single texts.
+    async def logits(self, costs: RequestCosts, rows: Sequence[InputRow]) -> Floats:
+        """Return the logits (B, labels) of texts or text pairs: of windows, their maximum."""
+        return await self._submit_windows(costs, rows, merge_by_maximum)
 
-        A pair that was split into windows has their maximum.
-        """
-        rows = await self.reader.read_pairs(costs, pairs, options)
-        return rows, await self._submit_windows(costs, rows, merge_by_maximum)
-
-    async def classify(
-        self, costs: RequestCosts, inputs: Sequence[TextOrIds], options: InputOptions
-    ) -> Floats:
-        """Return the logits (B, labels) of single texts, some of which may be token ids."""
-        texts = [index for index, item in enumerate(inputs) if isinstance(item, str)]
-        others = [index for index, item in enumerate(inputs) if not isinstance(item, str)]
-        rows: dict[int, InputRow] = {}
-        if others:
-            limit = min(options.max_pair or self.reader.max_length, self.reader.max_length)
-            ids = [inputs[index] for index in others]
-            with reindexed(others):
-                read = await self.reader.read(costs, ids, options.with_max_length(limit))
-            rows |= zip(others, read, strict=True)
-        if texts or not others:
-            pairs = [TextPair(str(inputs[index])) for index in texts]
-            with reindexed(texts):
-                read = await self.reader.read_pairs(costs, pairs, options)
-            rows |= zip(texts, read, strict=True)
-        ordered = [rows[index] for index in range(len(inputs))]
-        return await self._submit_windows(costs, ordered, merge_by_maximum)
-
-    async def embed_partial(
-        self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
+    async def dense_partial(
+        self, costs: RequestCosts, rows: Sequence[InputRow | ServiceError]
     ) -> list[ItemResult]:
-        """Like `embed`, but returns an error for each input that fails."""
-        self.check_outputs([DENSE])
-        rows = await self.reader.read_partial(costs, inputs, options)
+        """Like `dense`, but returns an error for each input that fails."""
         items: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
@@ -185,11 +154,10 @@ class Pipeline:
             await _gather(map(pool, valid, valid.values(), results))
         return [items[index] for index in range(len(rows))]
 
-    async def embed_chunks(
-        self, costs: RequestCosts, chunks: Sequence[str], options: InputOptions, layers: int
+    async def chunks(
+        self, costs: RequestCosts, document: ChunkedDocument, layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, with all chunks as context."""
-        document = await self.reader.read_chunks(costs, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(costs, [document.row], layers)
         results = zip(document.chunk_inputs(), document.pool(states, "mean"), strict=True)
         return [
@@ -200,10 +168,7 @@ class Pipeline:
     async def hidden(
         self, costs: RequestCosts, rows: Sequence[InputRow], output: str | int
     ) -> list[Floats]:
-        """Return hidden states after some layers, or a summand of the input: (T, D) for each input.
-
-        rows: the tokenized inputs.
-        """
+        """Return hidden states after some layers, or a summand of the input: (T, D) for each."""
         states = (await self.submit(costs, rows, output)).vectors
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
@@ -214,7 +179,7 @@ class Pipeline:
 
         Raises EncodingFailed, Overloaded, TimedOut and EngineUnavailable.
         """
-        if any(row.image_tokens for row in rows):
+        if any(map(_image_tokens, rows)):
             return await self._submit_with_images(costs, rows, output)
         with self._submitted(costs, [rows], output) as [result]:
             return await result
@@ -314,7 +279,7 @@ def _are_pages(rows: Sequence[InputRow]) -> bool:
 
 
 def _check_texts(rows: Sequence[InputRow]) -> None:
-    if any(row.image_tokens for row in rows):
+    if any(map(_image_tokens, rows)):
         raise BadRequest(
             "an image has only a dense vector; leave images out of requests for other vectors",
             code="not_offered",

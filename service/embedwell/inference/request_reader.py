@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from embedwell.errors import BadRequest, ServiceError, service_error, service_errors
+from embedwell.errors import BadRequest, ServiceError, reindexed, service_error, service_errors
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_input_count
 from embedwell.limits.work_queue import WorkQueue, run_in_thread
@@ -14,7 +14,14 @@ from embedwell_models.errors import InputError
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.images import ImageReader, PreparedContent, encoded_size, find_images
-from embedwell_models.read.inputs import Input, InputOptions, InputRow, TextPair, check_tokens
+from embedwell_models.read.inputs import (
+    Input,
+    InputOptions,
+    InputRow,
+    TextOrIds,
+    TextPair,
+    check_tokens,
+)
 from embedwell_models.read.pairs_and_lists import (
     DocumentList,
     ListRows,
@@ -125,6 +132,26 @@ class RequestReader:
         return await self._tokenize_all(
             costs, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
+
+    async def read_texts_or_ids(
+        self, costs: RequestCosts, inputs: Sequence[TextOrIds], options: InputOptions
+    ) -> list[InputRow]:
+        """Like `read_pairs`, for single texts, some of which may be token ids."""
+        texts = [index for index, item in enumerate(inputs) if isinstance(item, str)]
+        others = [index for index, item in enumerate(inputs) if not isinstance(item, str)]
+        rows: dict[int, InputRow] = {}
+        if others:
+            limit = min(options.max_pair or self.max_length, self.max_length)
+            ids = [inputs[index] for index in others]
+            with reindexed(others):
+                read = await self.read(costs, ids, options.with_max_length(limit))
+            rows |= zip(others, read, strict=True)
+        if texts or not others:
+            pairs = [TextPair(str(inputs[index])) for index in texts]
+            with reindexed(texts):
+                read = await self.read_pairs(costs, pairs, options)
+            rows |= zip(texts, read, strict=True)
+        return [rows[index] for index in range(len(inputs))]
 
     async def read_lists(
         self, costs: RequestCosts, lists: Sequence[DocumentList], options: InputOptions

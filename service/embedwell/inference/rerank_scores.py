@@ -7,9 +7,9 @@ from itertools import accumulate
 import numpy as np
 
 from embedwell.errors import reindexed, service_errors
-from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_costs import RequestCosts
-from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
+from embedwell.limits.work_queue import STEP_OPERATIONS
 from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
 from embedwell_models.read.pairs_and_lists import DocumentList, ListRows, check_listwise
@@ -25,17 +25,11 @@ _OPERATIONS_PER_NUMBER = 32  # converting a number to float64 takes as long as s
 class CosineScores:
     """Scores pairs of a query and a document by the cosine of their dense vectors.
 
-    queries, documents: pipelines of a model, or of its tasks for queries and for documents.
-    dim: dimensions of a vector.
-    query_task, document_task: Jina's names of the tasks, which select the prompts.
+    queries, documents: a model, or its adapters for queries and for documents.
     """
 
-    queries: Pipeline
-    documents: Pipeline
-    dim: int
-    comparisons: ComparisonQueue
-    query_task: str = "retrieval.query"
-    document_task: str = "retrieval.passage"
+    queries: ServedModel
+    documents: ServedModel
 
     async def scores(
         self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
@@ -49,16 +43,17 @@ class CosineScores:
         """
         queries = first_indices(pair.first for pair in pairs)
         documents = first_indices(pair.second or "" for pair in pairs)
-        costs.memory.grow(_BYTES_PER_NUMBER * self.dim * len(pairs))
+        dim = self.documents.description.dim
+        costs.memory.grow(_BYTES_PER_NUMBER * dim * len(pairs))
         with reindexed([*queries.values(), *documents.values()]):
             rows, (a, b) = await self._vectors(costs, [*queries], [*documents], options)
         query_of = {text: index for index, text in enumerate(queries)}
         document_of = {text: index for index, text in enumerate(documents)}
         first = [query_of[pair.first] for pair in pairs]
         second = [document_of[pair.second or ""] for pair in pairs]
-        operations = len(pairs) * self.dim * _OPERATIONS_PER_NUMBER
-        steps = _cosines(a, b, first, second)
-        return [rows[index] for index in second], await self.comparisons.run(steps, operations)
+        operations = len(pairs) * dim * _OPERATIONS_PER_NUMBER
+        scores = await self.documents.comparisons.run(_cosines(a, b, first, second), operations)
+        return [rows[index] for index in second], scores
 
     async def _vectors(
         self,
@@ -71,23 +66,24 @@ class CosineScores:
 
         The index of an error counts the queries and then the documents.
         """
-        for pipeline in (self.queries, self.documents):
-            pipeline.check_outputs([DENSE])
+        for model in (self.queries, self.documents):
+            model.pipeline.check_outputs([DENSE])
         count = len(queries)
-        of_query = _for_task(replace(options, max_length=options.max_pair), self.query_task)
+        of_query = replace(options, max_length=options.max_pair)
+        of_query = _for_task(of_query, self.queries, "retrieval.query")
         query_rows = await self.queries.reader.read(costs, queries, of_query)
         with reindexed(range(count, count + len(documents))):
             rows = await self.documents.reader.read(costs, documents, self._of_document(options))
         if self.queries is self.documents:
-            result = await self.documents.submit(costs, [*query_rows, *rows], DENSE)
-            return rows, (result.vectors[:count], result.vectors[count:])
-        a = await self.queries.submit(costs, query_rows, DENSE)
+            vectors = await self.documents.pipeline.dense(costs, [*query_rows, *rows])
+            return rows, (vectors[:count], vectors[count:])
+        a = await self.queries.pipeline.dense(costs, query_rows)
         with reindexed(range(count, count + len(documents))):
-            b = await self.documents.submit(costs, rows, DENSE)
-        return rows, (a.vectors, b.vectors)
+            b = await self.documents.pipeline.dense(costs, rows)
+        return rows, (a, b)
 
     def _of_document(self, options: InputOptions) -> InputOptions:
-        options = _for_task(options, self.document_task)
+        options = _for_task(options, self.documents, "retrieval.passage")
         if options.max_length is None:
             return replace(options, max_length=options.max_pair)
         reader = self.documents.reader
@@ -95,7 +91,9 @@ class CosineScores:
         return replace(options, max_length=min(longest, options.max_pair or reader.max_length))
 
 
-def _for_task(options: InputOptions, task: str) -> InputOptions:
+def _for_task(options: InputOptions, model: ServedModel, task: str) -> InputOptions:
+    """Return the options for a task by Jina's name, or by that of the model's adapter."""
+    task = model.adapter or task
     return replace(options, task=task, role=TASK_ROLES.get(task))
 
 
@@ -118,14 +116,9 @@ def _cosines(
 
 @dataclass(frozen=True)
 class ListwiseScores:
-    """Scores documents by the cosine of vectors that depend on all documents of a query.
+    """Scores documents by the cosine of vectors that depend on all documents of a query."""
 
-    dim: dimensions of a vector.
-    """
-
-    pipeline: Pipeline
-    dim: int
-    comparisons: ComparisonQueue
+    model: ServedModel
 
     async def scores(
         self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
@@ -136,16 +129,16 @@ class ListwiseScores:
         """
         with service_errors():
             check_listwise(options)
-        lists = _lists(pairs)
-        costs.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
-        tokenized = await self.pipeline.reader.read_lists(costs, lists, options)
+        lists, dim = _lists(pairs), self.model.description.dim
+        costs.memory.grow(_BYTES_PER_NUMBER * dim * (len(pairs) + len(lists)))
+        tokenized = await self.model.reader.read_lists(costs, lists, options)
         blocks = [block for rows in tokenized for block in rows.blocks]
         with reindexed([*_block_starts(lists, tokenized)]):
-            outputs = await self.pipeline.compute_outputs(costs, blocks, [LISTWISE])
+            outputs = await self.model.pipeline.compute_outputs(costs, blocks, [LISTWISE])
         vectors = [text.multi for text in outputs if text.multi is not None]
         steps = _list_scores(lists, tokenized, vectors)
-        operations = 2 * len(pairs) * self.dim * _OPERATIONS_PER_NUMBER  # two cosines
-        scores = await self.comparisons.run(steps, operations)
+        operations = 2 * len(pairs) * dim * _OPERATIONS_PER_NUMBER  # two cosines
+        scores = await self.model.comparisons.run(steps, operations)
         rows: dict[int, InputRow] = {}
         for each, read in zip(lists, tokenized, strict=True):
             rows |= zip(each.indices, read.documents, strict=True)

@@ -65,7 +65,6 @@ class ServedModel:
         self.admission = _admission(settings, engine)
         self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
-            self.reader,
             self.admission,
             VectorCache(self.replay, vector_cache_bytes),
             settings.request_timeout,
@@ -74,7 +73,9 @@ class ServedModel:
         )
         self.token_name = tokenizer.name
         tokens = description.multi_vector_rules(tokenizer)
-        self.multi_vectors = MultiVectors(self.pipeline, tokens, description.token_dim, comparisons)
+        self.multi_vectors = MultiVectors(
+            self.reader, self.pipeline, tokens, description.token_dim, comparisons
+        )
         self.dimensions = description.allowed_dimensions(settings.dimensions)
 
     @property

@@ -18,7 +18,7 @@ from embedwell_models.outputs import (
     common_entries,
     over_entries,
 )
-from embedwell_models.read.inputs import Input, InputOptions, InputRow
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import METRICS, Floats
 
@@ -29,21 +29,18 @@ _SERIALIZING = 8192  # serialising an index and a score
 _COSTS = {"euclidean": 32, "manhattan": 32}  # for each dimension of two vectors; others take 1
 
 
-async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
+async def compute_sparse_vectors(
     pipeline: Pipeline,
     costs: RequestCosts,
-    inputs: Sequence[Input],
-    options: InputOptions,
+    rows: Sequence[InputRow],
     *,
     num_queries: int,
     max_values: int,
-) -> tuple[list[InputRow], list[SparseVector]]:
-    """Return the tokenized inputs and their sparse vectors; the first ones are queries.
+) -> list[SparseVector]:
+    """Return the sparse vectors of rows; the first ones are queries.
 
     Raises TooLarge as soon as `as_matrix` would need more than max_values numbers.
     """
-    pipeline.check_outputs([SPARSE])
-    rows = await pipeline.reader.read(costs, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
 
     def keep(text: TextOutputs) -> SparseVector:
@@ -52,12 +49,12 @@ async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
         return text.sparse
 
     if of_queries == SPARSE:
-        return rows, await pipeline.compute_in_parts(costs, rows, [SPARSE], keep)
+        return await pipeline.compute_in_parts(costs, rows, [SPARSE], keep)
     first, others = rows[:num_queries], rows[num_queries:]
     queries = await pipeline.compute_in_parts(costs, first, [of_queries], keep)
     with reindexed(range(num_queries, len(rows))):
         documents = await pipeline.compute_in_parts(costs, others, [SPARSE], keep)
-    return rows, [*queries, *documents]
+    return [*queries, *documents]
 
 
 def as_matrix(costs: RequestCosts, vectors: Sequence[SparseVector], max_values: int) -> Floats:

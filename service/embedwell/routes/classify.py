@@ -224,14 +224,17 @@ class ClassificationService:
         function: see `logits_to_scores`.
         """
         self._reserve(context, len(texts))
-        _, logits = await self.model.pipeline.score(context, texts, options)
+        rows = await self.model.reader.read_pairs(context, texts, options)
+        logits = await self.model.pipeline.logits(context, rows)
         return logits_to_scores(function, logits, self.model.pipeline.classifier)
 
     async def label_scores(self, context: RequestContext, body: ClassifyRequest) -> Floats:
         """Return the scores of all labels for /classify: (B, labels)."""
         inputs = body.inputs(self.model.name)
         self._reserve(context, len(inputs))
-        logits = await self.model.pipeline.classify(context, inputs, body.input_options())
+        options = body.input_options()
+        rows = await self.model.reader.read_texts_or_ids(context, inputs, options)
+        logits = await self.model.pipeline.logits(context, rows)
         function: ScoreFunction | None = "none" if body.wants_logits else None
         return logits_to_scores(function, logits, self.model.pipeline.classifier)
 

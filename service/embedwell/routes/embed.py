@@ -213,7 +213,7 @@ class EmbedService:
         kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
         names = list(dict.fromkeys(kinds[name] for name in requested))
         pipeline.check_outputs(names)
-        rows = await pipeline.reader.read(
+        rows = await self.model.reader.read(
             context, input_list(body.inputs), body.options_without_windows()
         )
         if MULTI in requested:
@@ -243,7 +243,7 @@ class EmbedService:
         return response
 
     def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> Details:
-        prompt = self.model.pipeline.reader.resolve_prompt(body.input_options())
+        prompt = self.model.reader.resolve_prompt(body.input_options())
         return {
             "model": self.model.name,
             "dimensions": dimensions,

@@ -81,7 +81,7 @@ class SparseService:
         output = sparse_output_name(pipeline, body)
         pipeline.check_outputs([output])
         inputs = input_list(body.inputs)
-        rows = await pipeline.reader.read(context, inputs, body.options_without_windows())
+        rows = await self.model.reader.read(context, inputs, body.options_without_windows())
         size = ResponseSize(context.memory, self.model.settings.max_values)
 
         def keep(text: TextOutputs) -> SparseVector:

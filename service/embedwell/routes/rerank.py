@@ -240,8 +240,8 @@ class RerankService:
                 "send the request to /predict",
                 code="not_offered",
             )
-        rows, logits = await self.model.pipeline.score(context, pairs, options)
-        return rows, logits[:, 0]
+        rows = await self.model.reader.read_pairs(context, pairs, options)
+        return rows, (await self.model.pipeline.logits(context, rows))[:, 0]
 
     def scores(self, logits: Floats) -> Floats:
         """Return scores from 0 to 1, or unchanged MaxSim or cosines: (B,)."""
@@ -350,16 +350,12 @@ def _vector_scores(
     registry: ModelRegistry, model: ServedModel
 ) -> MultiVectors | CosineScores | ListwiseScores | None:
     if model.description.listwise is not None:
-        return ListwiseScores(model.pipeline, model.description.dim, model.comparisons)
+        return ListwiseScores(model)
     if model.description.classifier is not None:
         return None
     if model.multi_vectors.offered:
         return model.multi_vectors
-    query, document = registry.retrieval_pair(model)
-    pipelines, dim = (query.pipeline, document.pipeline), model.description.dim
-    if query.adapter is None or document.adapter is None:
-        return CosineScores(*pipelines, dim, model.comparisons)
-    return CosineScores(*pipelines, dim, model.comparisons, query.adapter, document.adapter)
+    return CosineScores(*registry.retrieval_pair(model))
 
 
 def _for_vectors(options: InputOptions, reader: RequestReader) -> InputOptions:

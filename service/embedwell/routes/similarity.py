@@ -129,16 +129,16 @@ class SimilarityService:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
         texts, count = [*first.values(), *second.values()], len(first)
         max_values = self.model.settings.max_values
+        self.model.pipeline.check_outputs([SPARSE if self._is_sparse else DENSE])
         with located(paths):
+            rows = await self.model.reader.read(context, texts, options)
             if self._is_sparse:
-                rows, sparse = await compute_sparse_vectors(
-                    *(self.model.pipeline, context, texts, options),
-                    num_queries=count,
-                    max_values=max_values,
+                sparse = await compute_sparse_vectors(
+                    self.model.pipeline, context, rows, num_queries=count, max_values=max_values
                 )
                 vectors = as_matrix(context, sparse, max_values)
             else:
-                rows, vectors = await self.model.pipeline.embed(context, texts, options)
+                vectors = await self.model.pipeline.dense(context, rows)
         normalize = self.model.description.recipe.normalize
         vectors = truncate_and_normalize(vectors, None, normalize)
         return (rows[:count], vectors[:count]), (rows[count:], vectors[count:])

@@ -41,14 +41,9 @@ def failing_at(
 ) -> MultiVectors:
     write_stanford(folder)
     model = ModelDescription.read(folder)
-    pipeline = pipeline_of(
-        reader,
-        FailingEngine(index),
-        output_names=(MULTI,),
-    )
-    return MultiVectors(
-        pipeline, model.multi_vector_rules(model.tokenizer()), model.dim, queue or comparisons()
-    )
+    pipeline = pipeline_of(FailingEngine(index), output_names=(MULTI,))
+    rules = model.multi_vector_rules(model.tokenizer())
+    return MultiVectors(reader, pipeline, rules, model.dim, queue or comparisons())
 
 
 @pytest.mark.parametrize(("failing", "index"), [(0, 0), (1, 1), (2, 0), (3, 4)])

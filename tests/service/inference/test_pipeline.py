@@ -46,56 +46,57 @@ class RecordingEngine:
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
 
-def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestReader) -> None:
+def rows_from(count: int) -> list[InputRow]:
+    """Texts of ten tokens."""
+    return [InputRow(np.array([index] * 10, dtype=np.int32), 0) for index in range(count)]
+
+
+def test_the_size_class_of_a_job_is_that_of_the_request() -> None:
     engine = RecordingEngine()
-    pipeline = pipeline_of(reader, engine)
-    texts = ["one two three four five six seven eight"] * 9  # of ten tokens
-    asyncio.run(pipeline.embed(RequestCosts(), texts, InputOptions()))
-    asyncio.run(pipeline.embed(RequestCosts(), texts[:1], InputOptions()))
-    asyncio.run(pipeline.embed_partial(RequestCosts(), texts, InputOptions()))
+    pipeline = pipeline_of(engine)
+    asyncio.run(pipeline.dense(RequestCosts(), rows_from(9)))
+    asyncio.run(pipeline.dense(RequestCosts(), rows_from(1)))
+    asyncio.run(pipeline.dense_partial(RequestCosts(), rows_from(9)))
     all_texts, first, *each_text = engine.jobs
     assert (all_texts.size_class, first.size_class) == (1, 0)
     assert [job.size_class for job in each_text] == [1] * 9
 
 
-def test_only_computed_tokens_count_as_queued(reader: RequestReader) -> None:
+def test_only_computed_tokens_count_as_queued() -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
     new, cached = (
-        pipeline_of(reader, RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
+        pipeline_of(RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
     )
-    asyncio.run(cached.embed(RequestCosts(), ["a text"], InputOptions()))
+    asyncio.run(cached.dense(RequestCosts(), rows_from(1)))
     with admission.admit(50):
-        for work in (Pipeline.embed, Pipeline.embed_partial):
+        for work in (Pipeline.dense, Pipeline.dense_partial):
             with pytest.raises(Overloaded):
-                asyncio.run(work(new, RequestCosts(), ["a text"], InputOptions()))
-            asyncio.run(work(cached, RequestCosts(), ["a text"], InputOptions()))
+                asyncio.run(work(new, RequestCosts(), rows_from(1)))
+            asyncio.run(work(cached, RequestCosts(), rows_from(1)))
 
 
-def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestReader) -> None:
+def test_the_tokenization_time_reduces_the_timeout_of_the_engine() -> None:
     engine, context = RecordingEngine(), RequestCosts(tokenize_us=400_000)
-    pipeline = pipeline_of(reader, engine)
-    asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
-    asyncio.run(pipeline.embed_partial(context, ["a text"], InputOptions()))
+    pipeline = pipeline_of(engine)
+    asyncio.run(pipeline.dense(context, rows_from(1)))
+    asyncio.run(pipeline.dense_partial(context, rows_from(1)))
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
-def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait(reader: RequestReader) -> None:
+def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait() -> None:
     admission = Admission(1000, lambda: 1.0, SharedCounters.private(), timeout=100)
-    pipeline = pipeline_of(reader, RecordingEngine(), admission)
+    pipeline = pipeline_of(RecordingEngine(), admission)
     with admission.admit(30):
-        asyncio.run(pipeline.embed(RequestCosts(), ["a text"], InputOptions()))
+        asyncio.run(pipeline.dense(RequestCosts(), rows_from(1)))
         late = RequestCosts(tokenize_us=90_000_000)
         with pytest.raises(Overloaded):
-            asyncio.run(pipeline.embed(late, ["a text"], InputOptions()))
+            asyncio.run(pipeline.dense(late, rows_from(1)))
 
 
-def test_cached_texts_do_not_count_in_the_times(reader: RequestReader) -> None:
-    pipeline, context = (
-        pipeline_of(reader, FailingEngine(9), cache_bytes=1 << 20),
-        RequestCosts(),
-    )
-    asyncio.run(pipeline.embed(RequestCosts(), ["short"], InputOptions()))
-    asyncio.run(pipeline.embed_partial(context, ["short", "new"], InputOptions()))
+def test_cached_texts_do_not_count_in_the_times() -> None:
+    pipeline, context = pipeline_of(FailingEngine(9), cache_bytes=1 << 20), RequestCosts()
+    asyncio.run(pipeline.dense(RequestCosts(), rows_from(1)))
+    asyncio.run(pipeline.dense_partial(context, rows_from(2)))
     assert (context.cached, context.queue_us, context.compute_us) == (1, 5, 7)
 
 
@@ -103,19 +104,19 @@ def test_cached_texts_do_not_count_in_the_times(reader: RequestReader) -> None:
 def test_a_window_that_fails_has_the_index_of_its_input(
     reader: RequestReader, window: int, owner: int
 ) -> None:
-    pipeline = pipeline_of(reader, FailingEngine(window))
+    pipeline = pipeline_of(FailingEngine(window))
     inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
+    rows = asyncio.run(reader.read(RequestCosts(), inputs, reading))
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(pipeline.embed(RequestCosts(), inputs, reading))
+        asyncio.run(pipeline.dense(RequestCosts(), rows))
     assert failed.value.index == owner
 
 
 def test_a_failed_input_does_not_affect_the_others(reader: RequestReader) -> None:
     context, reading = RequestCosts(), InputOptions(truncate=False, windows=True)
-    pipeline = pipeline_of(reader, FailingEngine(2))
-    first, second, third = asyncio.run(
-        pipeline.embed_partial(context, ["short", LONG, "also"], reading)
-    )
+    pipeline = pipeline_of(FailingEngine(2))
+    rows = asyncio.run(reader.read_partial(context, ["short", LONG, "also"], reading))
+    first, second, third = asyncio.run(pipeline.dense_partial(context, rows))
     assert isinstance(second, EncodingFailed) and second.index == 1
     assert not isinstance(first, Exception) and not isinstance(third, Exception)
     assert (first[1] == 1).all() and (third[1] == 1).all()
@@ -136,8 +137,8 @@ class FailingImageEngine(RecordingEngine):
         return await super().submit(job, timeout)
 
 
-def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestReader) -> None:
-    pipeline = pipeline_of(reader, FailingImageEngine())
+def test_a_failing_image_has_its_index_among_the_inputs() -> None:
+    pipeline = pipeline_of(FailingImageEngine())
     text = InputRow(np.ones(3, dtype=np.int32), 0)
     image = an_image()
     with pytest.raises(EncodingFailed) as caught:
@@ -170,13 +171,9 @@ class StuckEngine(SparseEngine):
         return await super().submit(job, timeout)
 
 
-def sparse_pipeline(reader: RequestReader, engine: RecordingEngine) -> tuple[Pipeline, Admission]:
+def sparse_pipeline(engine: RecordingEngine) -> tuple[Pipeline, Admission]:
     admission = Admission(1, lambda: 0.0, SharedCounters.private())
-    return pipeline_of(reader, engine, admission, output_names=(SPARSE,)), admission
-
-
-def rows_from(count: int) -> list[InputRow]:
-    return [InputRow(np.array([index] * 10, dtype=np.int32), 0) for index in range(count)]
+    return pipeline_of(engine, admission, output_names=(SPARSE,)), admission
 
 
 def first_index(text: TextOutputs) -> int:
@@ -185,11 +182,9 @@ def first_index(text: TextOutputs) -> int:
 
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 70])
-def test_outputs_computed_in_parts_keep_the_order_of_the_texts(
-    reader: RequestReader, count: int
-) -> None:
+def test_outputs_computed_in_parts_keep_the_order_of_the_texts(count: int) -> None:
     engine, context = SparseEngine(), RequestCosts()
-    pipeline, admission = sparse_pipeline(reader, engine)
+    pipeline, admission = sparse_pipeline(engine)
     kept = asyncio.run(pipeline.compute_in_parts(context, rows_from(count), [SPARSE], first_index))
     assert kept == [*range(count)]
     assert len({job.size_class for job in engine.jobs}) == bool(count)
@@ -208,18 +203,16 @@ class TimedEngine(SparseEngine):
         return replace(result, queue_us=queue_us, compute_us=compute_us)
 
 
-def test_the_time_of_parts_is_from_the_first_start_to_the_last_end(
-    reader: RequestReader,
-) -> None:
+def test_the_time_of_parts_is_from_the_first_start_to_the_last_end() -> None:
     context = RequestCosts()
-    pipeline, _ = sparse_pipeline(reader, TimedEngine())
+    pipeline, _ = sparse_pipeline(TimedEngine())
     asyncio.run(pipeline.compute_in_parts(context, rows_from(60), [SPARSE], first_index))
     assert (context.queue_us, context.compute_us) == (5, 31)
 
 
-def test_a_response_that_became_too_large_is_not_computed_further(reader: RequestReader) -> None:
+def test_a_response_that_became_too_large_is_not_computed_further() -> None:
     engine = StuckEngine()
-    pipeline, admission = sparse_pipeline(reader, engine)
+    pipeline, admission = sparse_pipeline(engine)
 
     def refuse(text: TextOutputs) -> int:
         raise TooLarge(f"it has {admission.queued_tokens} tokens")
@@ -229,9 +222,9 @@ def test_a_response_that_became_too_large_is_not_computed_further(reader: Reques
     assert (len(engine.jobs), engine.cancelled, admission.queued_tokens) == (1, 4, 0)
 
 
-def test_a_cancelled_request_cancels_its_parts(reader: RequestReader) -> None:
+def test_a_cancelled_request_cancels_its_parts() -> None:
     engine = StuckEngine()
-    pipeline, admission = sparse_pipeline(reader, engine)
+    pipeline, admission = sparse_pipeline(engine)
 
     async def cancel() -> None:
         work = pipeline.compute_in_parts(RequestCosts(), rows_from(40), [SPARSE], first_index)
@@ -255,18 +248,16 @@ class FailingSparseEngine(SparseEngine):
         return await super().submit(job, timeout)
 
 
-def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
-    reader: RequestReader,
-) -> None:
-    pipeline, _ = sparse_pipeline(reader, FailingSparseEngine())
+def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs() -> None:
+    pipeline, _ = sparse_pipeline(FailingSparseEngine())
     work = pipeline.compute_in_parts(RequestCosts(), rows_from(40), [SPARSE], first_index)
     with pytest.raises(EncodingFailed) as caught:
         asyncio.run(work)
     assert (caught.value.index, caught.value.message) == (17, "input 17 fails")
 
 
-def test_images_have_no_outputs_in_parts(reader: RequestReader) -> None:
-    pipeline, _ = sparse_pipeline(reader, SparseEngine())
+def test_images_have_no_outputs_in_parts() -> None:
+    pipeline, _ = sparse_pipeline(SparseEngine())
     image = an_image()
     work = pipeline.compute_in_parts(RequestCosts(), [*rows_from(40), image], [SPARSE], first_index)
     with pytest.raises(BadRequest, match="an image has only a dense vector"):

@@ -52,7 +52,7 @@ class Zeros:
 def test_token_vectors_tokenize_each_text_once(
     reader: RequestReader, counting: CountingTokenizer, minilm_folder: Path
 ) -> None:
-    pipeline = pipeline_of(reader, Zeros())
+    pipeline = pipeline_of(Zeros())
     model: Any = SimpleNamespace(
         pipeline=pipeline,
         reader=reader,

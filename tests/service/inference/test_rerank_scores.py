@@ -2,6 +2,8 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,6 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
 from embedwell.inference.rerank_scores import ListwiseScores
 from embedwell.limits.request_costs import RequestCosts
-from embedwell.limits.work_queue import ComparisonQueue
-from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -28,15 +28,18 @@ class FailingEngine:
 
 
 def test_a_block_that_fails_has_the_index_of_its_first_document(tmp_path: Path) -> None:
-    model = ModelDescription.read(write_listwise_reranker(tmp_path))
-    assert model.listwise
-    tokenizer = Tokenizer(model.path, 2048)
-    lists = model.listwise.tokenizer(tokenizer)
-    reader = reader_with(tokenizer, model.recipe, max_texts=300, lists=lists)
-    comparisons = ComparisonQueue.of(Settings(model="a"))
-    scores = ListwiseScores(pipeline_of(reader, FailingEngine()), model.dim, comparisons)
+    description = ModelDescription.read(write_listwise_reranker(tmp_path))
+    assert description.listwise
+    tokenizer = Tokenizer(description.path, 2048)
+    lists = description.listwise.tokenizer(tokenizer)
+    model: Any = SimpleNamespace(
+        reader=reader_with(tokenizer, description.recipe, max_texts=300, lists=lists),
+        pipeline=pipeline_of(FailingEngine()),
+        description=description,
+    )
+    scores = ListwiseScores(model)
     context, pairs = RequestCosts(), [TextPair("a query", "a work")] * 130
     with pytest.raises(EncodingFailed) as raised:
         asyncio.run(scores.scores(context, pairs, InputOptions()))
     assert raised.value.index == 125
-    assert context.memory.size >= 4 * model.dim * len(pairs)
+    assert context.memory.size >= 4 * description.dim * len(pairs)

@@ -11,16 +11,15 @@ import pytest
 
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded, TooLarge
-from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import FEW_OPERATIONS, ComparisonQueue
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
-from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.inputs import InputRow
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
-from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
+from tests.service.pipelines import comparisons, pipeline_of
 
 R = TypeVar("R")
 
@@ -167,6 +166,7 @@ def test_an_entry_of_top_k_is_two_numbers() -> None:
         compute(few, many, Options(top_k=99), 500)
 
 
+A_TEXT = InputRow(np.array([5], dtype=np.int32), 0)
 VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.float32))
 
 
@@ -185,18 +185,10 @@ class FailingEngine:
 
 
 @pytest.mark.parametrize(("output", "index"), [(SPARSE_QUERY, 1), (SPARSE, 4)])
-def test_a_failure_has_the_index_among_all_inputs(
-    reader: RequestReader, output: str, index: int
-) -> None:
-    pipeline = pipeline_of(
-        reader,
-        FailingEngine(output),
-        output_names=(SPARSE, SPARSE_QUERY),
-    )
+def test_a_failure_has_the_index_among_all_inputs(output: str, index: int) -> None:
+    pipeline = pipeline_of(FailingEngine(output), output_names=(SPARSE, SPARSE_QUERY))
     compared = compute_sparse_vectors(
-        *(pipeline, RequestCosts(), ["a", "b", "c", "d", "e"], InputOptions()),
-        num_queries=3,
-        max_values=100,
+        pipeline, RequestCosts(), [A_TEXT] * 5, num_queries=3, max_values=100
     )
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(compared)
@@ -220,19 +212,10 @@ class StuckEngine:
         return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
 
 
-def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end(
-    counting: CountingTokenizer,
-) -> None:
-    many = reader_with(counting, max_texts=100)
-    pipeline = pipeline_of(
-        many,
-        StuckEngine(),
-        output_names=(SPARSE,),
-    )
+def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end() -> None:
+    pipeline = pipeline_of(StuckEngine(), output_names=(SPARSE,))
     compared = compute_sparse_vectors(
-        *(pipeline, RequestCosts(), ["a"] * 40, InputOptions()),
-        num_queries=1,
-        max_values=119,
+        pipeline, RequestCosts(), [A_TEXT] * 40, num_queries=1, max_values=119
     )
     with pytest.raises(TooLarge, match="needs 120 numbers or more, but the limit is 119"):
         asyncio.run(asyncio.wait_for(compared, 60))

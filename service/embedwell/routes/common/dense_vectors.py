@@ -126,7 +126,9 @@ class DenseVectorService:
             if self.any_count:
                 options = replace(options, any_count=True)
             context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
-            rows, vectors = await self.model.pipeline.embed(context, inputs, options)
+            self.model.pipeline.check_outputs([DENSE])
+            rows = await self.model.reader.read(context, inputs, options)
+            vectors = await self.model.pipeline.dense(context, rows)
         return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)
 
     async def results(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
@@ -134,16 +136,18 @@ class DenseVectorService:
         self.check_offered([DENSE], body.dimensions)
         if body.late_chunking:
             return await self._embed_chunks(context, body)
+        self.model.pipeline.check_outputs([DENSE])
         options, inputs = body.input_options(count_dropped=True), input_list(body.inputs)
         context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
-        return await self.model.pipeline.embed_partial(context, inputs, options)
+        rows = await self.model.reader.read_partial(context, inputs, options)
+        return await self.model.pipeline.dense_partial(context, rows)
 
     def check_offered(
         self, names: Sequence[str], dimensions: int | None, param: str = "dimensions"
     ) -> None:
         """Raise BadRequest for dimensions, but first for an output that the model lacks.
 
-        Without dimensions, the pipeline alone checks the outputs.
+        Without dimensions, the outputs are checked before inputs are read.
         """
         if dimensions is not None:
             self.model.pipeline.check_outputs(names)
@@ -165,7 +169,9 @@ class DenseVectorService:
                 param="late_chunking",
             )
         chunks, options = _chunk_texts(body.inputs), body.options_without_windows()
-        return await pipeline.embed_chunks(context, chunks, options, self.model.config.num_layers)
+        size = sum(map(len, chunks))
+        document = await self.model.reader.read_chunks(context, chunks, options, size)
+        return await pipeline.chunks(context, document, self.model.config.num_layers)
 
 
 def _chunk_texts(inputs: Any) -> list[str]:
