@@ -156,9 +156,9 @@ class _Cluster:
 
     def start_ready(self, now: float) -> None:
         """Give requests to the servers that are ready by now."""
-        for _ in [time for time in self.starting if time <= now]:
+        while self.starting and self.starting[0] <= now:  # in the order of their starts
+            self.starting.pop(0)
             heapq.heappush(self.ready, now)
-        self.starting = [time for time in self.starting if time > now]
 
     def resize(self, now: float, servers: int) -> None:
         """Start servers, or stop those with the least work."""
@@ -187,7 +187,7 @@ def simulate(
     seen, next_scrape, next_decision = (0.0, 0.0), _SCRAPE, rule.interval
     for now, tokens in load.arrivals(random.Random(seed)):
         cluster.start_ready(now)
-        while now >= min(next_scrape, next_decision):
+        while now >= next_scrape or now >= next_decision:
             if next_scrape <= next_decision:
                 seen, next_scrape = cluster.metrics(next_scrape), next_scrape + _SCRAPE
             else:
