@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell.cli.options import install_command
 from embedwell_models.embedder import Embedder
-from tests.conftest import Folder
+from tests.conftest import COMPILED, Folder
 from tests.models.sparse_encoder import write_splade
 from tests.service.bulk.jobs import contents, prose, vectors_of, write_parquet
 from tests.service.local_server import local_server
@@ -206,7 +206,8 @@ def command(model: Path, source: Path, output: Path) -> list[str]:
 def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
     part: int, number: signal.Signals, tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    model, path, out = tiny_bert(), write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
+    model = tiny_bert(**COMPILED, num_hidden_layers=16)  # so slow that it is stopped in time
+    path, out = write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
     last = out / f"part-{COUNT // PART_ROWS - 1:06}.parquet"
     with subprocess.Popen(command(model, path, out), stderr=subprocess.PIPE, text=True) as process:
         while not (out / f"part-{part:06}.parquet").exists():
