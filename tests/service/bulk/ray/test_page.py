@@ -21,7 +21,7 @@ from tests.service.server import MAX_ISA
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "ray.md").read_text(encoding="utf-8")
-DATASET, CHECKPOINT, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DATASET, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 pytestmark = [
     pytest.mark.full,
@@ -62,20 +62,6 @@ def test_the_example_of_a_dataset_embeds_it(
     run(DATASET.replace('"dtype":', f'"isa": {MAX_ISA!r}, "dtype":'), folder)
     table = pq.read_table(folder / "embedded").sort_by("id")
     np.testing.assert_array_equal(vectors_of(table), embedder.embed(prose(20)))
-
-
-def test_the_example_of_a_checkpoint_continues_a_run(cluster: None, folder: Path) -> None:
-    run(CHECKPOINT, folder)
-    config: Any = ray.data.DataContext.get_current().checkpoint_config
-    config.delete_checkpoint_on_success = False  # as after a run that was stopped
-    try:
-        for rows in (15, 20):
-            table = pa.table({"id": range(rows), "body": prose(rows)})
-            pq.write_table(table, folder / "documents.parquet")
-            run(DATASET, folder)
-    finally:
-        ray.data.DataContext.get_current().checkpoint_config = None
-    assert sorted(pq.read_table(folder / "embedded")["id"].to_pylist()) == [*range(20)]
 
 
 def test_the_example_of_servers_asks_them(
