@@ -92,7 +92,7 @@ class ImageEmbedder:
         factory = backend.image_encoders(layers, inputs, calibration)
         if measured:
             return cls(spec, parts, factory.build(measured.dtype), measured, backend.reason)
-        chosen, encoder = _choose(factory, _candidates(dtype, spec), references)
+        chosen, encoder = _choose(factory, _candidates(dtype, spec, cpu_features), references)
         magnitudes = calibration.magnitudes if chosen in QUANTIZED else None
         return cls(spec, parts, encoder, ImagePrecision(chosen, magnitudes), backend.reason)
 
@@ -112,8 +112,8 @@ class ImagePrecision:
     magnitudes: Magnitudes | None
 
 
-def dtype_on_torch(dtype: str, cpu_features: frozenset[str]) -> str:
-    """Return the precision of an image encoder that torch computes. dtype: that of texts."""
+def dtype_without_int8(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of an image encoder that is not in int8. dtype: that of texts."""
     if dtype not in QUANTIZED:
         return dtype
     return "bfloat16" if library.has_fast_bfloat16(cpu_features) else "float32"
@@ -214,12 +214,12 @@ def _channels_first(weight: Floats, side: int) -> Floats:
     return np.ascontiguousarray(by_pixel).reshape(weight.shape)
 
 
-def _candidates(dtype: str, spec: ImageSpec) -> Sequence[str]:
+def _candidates(dtype: str, spec: ImageSpec, cpu_features: frozenset[str]) -> list[str]:
     """Return the precisions to try for images. dtype: that of texts."""
     if dtype not in QUANTIZED:
-        return (dtype,)
+        return [dtype]
     # A text's layers would amplify the errors of its images.
-    return ("bfloat16",) if spec.merge else ("int8", "bfloat16")
+    return ["int8"] * (not spec.merge) + [dtype_without_int8(dtype, cpu_features)]
 
 
 def _choose(

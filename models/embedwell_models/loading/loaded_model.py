@@ -29,7 +29,7 @@ from embedwell_models.loading.backends import (
 from embedwell_models.loading.image_embedder import (
     ImageEmbedder,
     ImagePrecision,
-    dtype_on_torch,
+    dtype_without_int8,
 )
 from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
@@ -155,7 +155,7 @@ class LoadedModel:
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
-        image_dtype = dtype_on_torch(choice.dtype, cpu_features)
+        image_dtype = dtype_without_int8(choice.dtype, cpu_features)
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,

@@ -122,7 +122,7 @@ class CachingTokenizer:
         whole = [text for text, pieces in zip(texts, rows, strict=True) if not pieces]
         encoded = iter(self._uncached.encode(whole) if whole else ())
         new = self._new_ids(dict.fromkeys(chain.from_iterable(rows)), cache)
-        room = self._max_pieces - len(cache)
+        room = max(self._max_pieces - len(cache), 0)  # other threads add to it
         cache.update(islice(((p, ids) for p, ids in new.items() if len(p) <= _MAX_CACHED), room))
         self.cache = cache
         return [
@@ -171,16 +171,19 @@ def fastest_tokenizer(
 ) -> UncachedTokenizer | CachingTokenizer:
     """Return a caching tokenizer if it certainly returns the same ids, else an uncached one.
 
+    Raises TokenizerPanicError for a tokenizer that cannot read a short sample.
+
     prefix, suffix: ids of the special tokens around a text.
     """
     uncached, pieces = UncachedTokenizer(rust), pieces_of(rust)
+    # An added token in the whole sample would hide the other pieces.
+    samples = [_SAMPLE, " ".join(_SAMPLE.split()), *map("".join, pairwise(_SAMPLE))]
+    expected = uncached.encode(samples)
     if pieces is None:
         return uncached
     caching = CachingTokenizer(rust, prefix, suffix, pieces)
-    # An added token in the whole sample would hide the other pieces.
-    samples = [_SAMPLE, " ".join(_SAMPLE.split()), *map("".join, pairwise(_SAMPLE))]
-    samples *= 2  # the second half is cached
-    return caching if caching.encode(samples) == uncached.encode(samples) else uncached
+    # The second time, the pieces are in the cache.
+    return caching if caching.encode(samples * 2) == expected * 2 else uncached
 
 
 def pieces_of(rust: Tokenizer) -> Pieces | None:
@@ -233,7 +236,10 @@ def _splits_bytes(steps: Sequence[Mapping[str, Any]]) -> bool:
 def _splits_at_signs(steps: Sequence[Mapping[str, Any]]) -> bool:
     """Whether these are the steps of SentencePiece, which puts a sign before each word."""
     match steps:
-        case [*before, {"type": "Metaspace", "prepend_scheme": "always", "split": True}]:
+        case [
+            *before,
+            {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        ]:
             return all(step["type"] == "WhitespaceSplit" for step in before)
     return False
 

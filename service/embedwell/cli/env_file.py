@@ -17,6 +17,12 @@ _OF_TEI = {
 }  # ignored, they change the model or protection
 
 
+def settings_in_file(file: str = FILE) -> set[str]:
+    """Names of the settings that a .env file sets."""
+    names = (name.upper() for name in dotenv_values(file))
+    return {name.removeprefix(PREFIX).lower() for name in names if name.startswith(PREFIX)}
+
+
 def has_byte_order_mark(file: str = FILE) -> bool:
     """Whether a .env file begins with a mark that makes its first name another one."""
     if not os.path.isfile(file):

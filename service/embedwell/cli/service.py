@@ -7,6 +7,7 @@ from typing import Protocol
 import click
 from click.core import ParameterSource
 
+from embedwell.cli.env_file import settings_in_file
 from embedwell.cli.launchd_agent import LaunchdAgent
 from embedwell.cli.serve import serve
 from embedwell.cli.systemd_units import SystemdUnits
@@ -56,6 +57,7 @@ def install(options: tuple[str, ...]) -> None:
         if name in chosen:
             flag = name.replace("_", "-")
             raise click.UsageError(f"the service listens on {manager.socket}; leave out --{flag}")
+    chosen |= settings_in_file()
     command = [sys.executable, "-P", "-m", "embedwell", "serve", *options]
     if manager.starts_on_demand:
         command += [] if "idle_exit" in chosen else ["--idle-exit", "15m"]

@@ -13,6 +13,7 @@ import click
 _SOCKET, _SERVICE = "embedwell.socket", "embedwell.service"
 _LINGERING_USERS = Path("/var/lib/systemd/linger")
 
+_MARK = "# Written by `embedwell service install`.\n"
 _SOCKET_UNIT = """\
 [Unit]
 Description=Socket of the embedding server
@@ -51,8 +52,8 @@ class SystemdUnits:
         _require_manager()
         self.write(command, folder)
         _systemctl("daemon-reload")
-        _systemctl("enable", "--now", _SOCKET)
         _systemctl("stop", _SERVICE)  # the next request starts it with the new options
+        _systemctl("enable", "--now", _SOCKET)
         if (_LINGERING_USERS / getpass.getuser()).exists():
             return []
         return ["It ends when you log out; `loginctl enable-linger` lets it run always."]
@@ -63,8 +64,10 @@ class SystemdUnits:
         unit = _SERVICE_UNIT.format(command=quoted, folder=str(folder).replace("%", "%%"))
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / _SOCKET).write_text(_SOCKET_UNIT, encoding="utf-8")
-            (self._folder / _SERVICE).write_text(unit, encoding="utf-8")
+            for name, text in ((_SOCKET, _SOCKET_UNIT), (_SERVICE, unit)):
+                self._check_is_ours(name)
+                (self._folder / name).touch(0o600)  # the command may contain a key
+                (self._folder / name).write_text(_MARK + text, encoding="utf-8")
         except OSError as error:
             raise click.ClickException(f"cannot write {self._folder}: {error.strerror}") from None
 
@@ -86,12 +89,22 @@ class SystemdUnits:
     def remove(self) -> None:
         """Stop the units and remove them."""
         self._require_units()
+        for name in (_SOCKET, _SERVICE):
+            self._check_is_ours(name)
         _require_manager()
         _systemctl("disable", "--now", _SOCKET)
         _systemctl("stop", _SERVICE)
         for name in (_SOCKET, _SERVICE):
             (self._folder / name).unlink(missing_ok=True)
         _systemctl("daemon-reload")
+
+    def _check_is_ours(self, name: str) -> None:
+        """Raise ClickException for a unit that somebody else has written."""
+        unit = self._folder / name
+        if unit.exists() and not unit.read_text(encoding="utf-8").startswith(_MARK):
+            raise click.ClickException(
+                f"{unit} is not from `embedwell service install`; rename or remove it"
+            )
 
     def _require_units(self) -> None:
         if not (self._folder / _SOCKET).exists():

@@ -321,3 +321,10 @@ def test_long_words_and_texts_are_not_cached(rust: Tokenizer) -> None:
     assert caching.encode([" ".join(["the"] * 5001)]) == [[CLS, *[1996] * 5001, SEP]]
     caching.encode(["x" * 25, "y" * 24])
     assert list(caching.cache) == ["the", "y" * 24]
+
+
+def test_another_sign_for_spaces_than_sentencepiece_has_is_not_cached() -> None:
+    rust = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0))
+    for sign, cached in (("▁", True), ("_", False)):
+        rust.pre_tokenizer = pre_tokenizers.Metaspace(replacement=sign, prepend_scheme="always")
+        assert (pieces_of(rust) is not None) is cached

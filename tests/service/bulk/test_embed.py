@@ -201,12 +201,12 @@ def command(model: Path, source: Path, output: Path) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("part", "number"), [(1, signal.SIGKILL), (9, signal.SIGKILL), (3, signal.SIGINT)]
+    ("part", "number"), [(1, signal.SIGKILL), (5, signal.SIGKILL), (3, signal.SIGINT)]
 )
 def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
     part: int, number: signal.Signals, tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    model = tiny_bert(**COMPILED, num_hidden_layers=16)  # so slow that it is stopped in time
+    model = tiny_bert(**COMPILED, num_hidden_layers=24)  # so slow that it is stopped in time
     path, out = write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
     last = out / f"part-{COUNT // PART_ROWS - 1:06}.parquet"
     with subprocess.Popen(command(model, path, out), stderr=subprocess.PIPE, text=True) as process:

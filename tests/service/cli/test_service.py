@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from embedwell.cli.commands import main
+from embedwell.cli.env_file import settings_in_file
 from embedwell.cli.launchd_agent import LaunchdAgent
 from embedwell.cli.service import _manager
 from embedwell.cli.systemd_units import SystemdUnits
@@ -117,6 +118,28 @@ def test_without_a_systemd_of_the_user_nothing_is_written(
     failed = run("install")
     assert "systemctl is not installed" in failed.output and "`embedwell local`" in failed.output
     assert not (tmp_path / "config").exists()
+
+
+def test_units_of_somebody_else_are_kept_and_ours_are_private(folders: Path) -> None:
+    units = SystemdUnits()
+    units.write(["serve"], folders)
+    written = sorted((folders / "config").rglob("embedwell.*"))
+    assert [unit.stat().st_mode & 0o777 for unit in written] == [0o600, 0o600]
+    units.write(["serve"], folders)
+    for unit in written:
+        unit.write_text("[Unit]\n")
+        with pytest.raises(click.ClickException, match="rename or remove it"):
+            units.write(["serve"], folders)
+        assert unit.read_text() == "[Unit]\n"
+
+
+def test_the_env_file_of_the_folder_may_set_what_the_service_sets_by_default(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / ".env"
+    file.write_text("embedwell_keep=always\nEMBEDWELL_IDLE_EXIT=1h\nOTHER=1\n")
+    assert settings_in_file(str(file)) == {"keep", "idle_exit"}
+    assert settings_in_file(str(tmp_path / "none")) == set()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
         (
             SimilarityRequest,
             {"inputs": {"sentence": ["b"]}},
-            "'inputs.sentence'; did you mean 'sentences'? the fields are source_sentence, sentences",
+            "'inputs.sentence'; did you mean 'sentences'? "
+            "the fields are source_sentence, sentences",
         ),
         (
             EmbedRequest,

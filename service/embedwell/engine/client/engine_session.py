@@ -290,8 +290,8 @@ class EngineSession:
         self._schedule_check()
         try:
             result = await connection.submit(job, timeout)
-        except EncodingFailed:
-            self._probe_wanted.set()  # the text may be the reason, or the engine
+        except (EncodingFailed, TimeoutError, asyncio.CancelledError):
+            self._probe_wanted.set()  # the engine may be the reason, and the next job may not come
             raise
         self.rate.update(result.rate)
         self._embeds = True

@@ -1,6 +1,7 @@
 """Tests of sessions with engines that the test controls."""
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -81,6 +82,31 @@ def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
             await current.submit(job(9), 60)
         assert not stalls
         await until(lambda: stalls)
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
+
+
+def test_a_hung_engine_is_reported_also_if_its_clients_give_up_early() -> None:
+    async def run() -> None:
+        stalls, computing, interval = list[None](), [True], 0.02
+        connect = Engine(lambda tokens: computing[0]).connect
+        current = EngineSession(
+            connect,
+            SharedCounters.private(),
+            on_stall=lambda: stalls.append(None),
+            probe_interval=interval,
+        )
+        running = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
+        await asyncio.sleep(5 * interval)  # no check runs
+        computing[0] = False
+        async with asyncio.timeout(60):
+            while not stalls:
+                with contextlib.suppress(TimeoutError, EngineUnavailable):
+                    await current.submit(job(9), 4 * interval)
+                await asyncio.sleep(2 * interval)
         running.cancel()
         await asyncio.wait([running])
 
