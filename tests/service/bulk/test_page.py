@@ -54,7 +54,7 @@ def folder(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield folder
 
 
-@pytest.mark.parametrize("name", ["vectors", "served", "shared", "clustered"])
+@pytest.mark.parametrize("name", ["vectors", "served", "shared"])
 def test_a_folder_of_the_page_has_the_vectors_of_the_texts(
     name: str, folder: Path, embedder: Embedder
 ) -> None:
