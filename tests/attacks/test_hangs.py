@@ -47,6 +47,7 @@ def test_a_hung_http_process_is_replaced(
         server.wait_until(lambda: len(pids(server, WORKER)) == workers, 300)
         hung = min(pids(server, WORKER))
         with attack(f"one of {workers} HTTP processes hangs", server) as report:
+            time.sleep(1)
             os.kill(hung, signal.SIGSTOP)
             server.wait_until(lambda: "shown no progress for 30 s and is killed" in server.log, 300)
             server.wait_until(lambda: len(pids(server, WORKER) - {hung}) == workers, 300)

@@ -54,8 +54,11 @@ def main() -> None:
 def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Server:
     settings = context.settings
 
+    # The system gives connections to a TCP port also to a process that hangs.
+    shares_port = settings.workers > 1 and settings.listens_on_tcp
+
     def is_busy() -> bool:
-        return server.busy or settings.batch_folder is not None
+        return shares_port or server.busy or settings.batch_folder is not None
 
     heartbeat = Heartbeat(counters.row, partial(tell_supervisor, "in_use"), is_busy)
 

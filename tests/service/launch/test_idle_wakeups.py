@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /
 
 @pytest.fixture
 def server(tiny_bert: Folder, tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "log", model=tiny_bert(), workers=2, idle_exit="1h") as server:
+    with Server(tmp_path / "log", model=tiny_bert(), workers=1, idle_exit="1h") as server:
         yield server
 
 
