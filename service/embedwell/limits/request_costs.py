@@ -1,4 +1,4 @@
-"""What one request takes: memory, tokens and time."""
+"""The memory, tokens and time that a request uses."""
 
 from dataclasses import dataclass, field
 
@@ -7,14 +7,16 @@ from embedwell.limits.memory_budget import Reservation
 
 @dataclass(slots=True, kw_only=True)
 class RequestCosts:
-    """What one request takes; all that reading and computing know of it.
+    """The memory, tokens and time that a request uses, for its headers, metrics and limits.
 
-    memory: its reservation.
-    body_bytes: the size of its body.
-    model_index, texts, tokens, truncated (a count of texts), and tokenize_us since tokenize_start:
-        written by readers of inputs.
-    cached (a count of vectors), queue_us until the first batch, and compute_us until the end of the
-        last batch: written by the pipeline.
+    memory: the request's reservation.
+    body_bytes: size of its body.
+
+    The reader of inputs sets model_index, texts, tokens, truncated (a count of texts),
+    tokenize_start (time.perf_counter) and tokenize_us.
+
+    The pipeline sets cached (a count of vectors), queue_us (until the first batch starts) and
+    compute_us (until the last batch ends).
     """
 
     memory: Reservation = field(default_factory=Reservation)

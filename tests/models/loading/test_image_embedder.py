@@ -1,6 +1,7 @@
 """Tests of the vectors of images, and of SigLIP's texts, against transformers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
+from embedwell_models.loading.image_embedder import _candidates
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
@@ -149,6 +152,17 @@ def test_images_are_not_computed_in_an_inaccurate_int8(
     ours = load(tmp_path, dtype="int8")
     assert ours.dtype == "int8" and ours.image_dtype in ("bfloat16", "float32")
     assert "the image encoder does not compute in int8" in caplog.text
+
+
+def test_images_are_not_computed_in_a_slow_bfloat16(tmp_path: Path) -> None:
+    write_clip(tmp_path)
+    spec = ModelDescription.read(tmp_path).images
+    assert spec is not None
+    available = library.features()
+    half = "bfloat16" if library.has_fast_bfloat16(available) else "float32"
+    assert _candidates("int8", spec, available) == ["int8", half]
+    assert _candidates("int8", replace(spec, merge=2), available) == [half]
+    assert _candidates("int8", spec, available | {SLOW_BFLOAT16}) == ["int8", "float32"]
 
 
 @pytest.mark.parametrize("end", [3, 2])  # the last token, and the first, which CLIP would not mean

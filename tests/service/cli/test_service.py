@@ -77,11 +77,15 @@ def test_the_first_request_starts_the_server_until_the_service_is_removed(
     folder = tmp_path / "a folder of 100%h"
     folder.mkdir()
     shutil.copytree(tiny_bert(), folder / "model")
-    (folder / ".env").write_text(f"EMBEDWELL_ISA={MAX_ISA}\nEMBEDWELL_STARTUP_CACHE=false\n")
+    (folder / ".env").write_text(
+        f"EMBEDWELL_ISA={MAX_ISA}\nEMBEDWELL_STARTUP_CACHE=false\nEMBEDWELL_IDLE_EXIT=1h\n"
+    )
     monkeypatch.chdir(folder)
     name = 'a "name" of $HOME and 100%t'
     installed = run("install", "./model", "--dtype", "float32", "--served-name", name)
     assert installed.exit_code == 0, installed.output
+    unit = (tmp_path / "config" / "systemd" / "user" / "embedwell.service").read_text()
+    assert '"--keep" "on_demand"' in unit and "--idle-exit" not in unit, "the file sets it"
     socket = Path(installed.stdout.strip())
     assert socket.is_socket() and socket.stat().st_mode & 0o777 == 0o600
     assert (state("socket"), state("service")) == ("active", "inactive")
