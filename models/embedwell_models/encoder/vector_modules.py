@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.encoder.layers import LinearFactory, layer_norm
+from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.vector_modules import (
     RESIDUAL,
@@ -76,9 +76,10 @@ def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Trans
     if isinstance(module, WithoutWeights):
         return _without_weights(module)
     if isinstance(module, LogitScore):
-        return linear(_score_row(folder / module.path, module), np.zeros(1, np.float32))
+        return linear(load_score_row(folder, module), np.zeros(1, np.float32))
     if isinstance(module, LayerNorm):
-        return _layer_norm(load_arrays(folder, module), module)
+        weight, bias = load_norm(folder, module)
+        return lambda rows: layer_norm(rows, weight, bias, module.eps)
     return load_dense(folder, module, linear, lambda name: _OTHER_ACTIVATIONS[name])
 
 
@@ -90,10 +91,13 @@ def _without_weights(module: WithoutWeights) -> Transform:
     return normalize
 
 
-def _layer_norm(arrays: dict[str, Floats], module: LayerNorm) -> Transform:
-    weight, *biases = arrays.values()
-    bias = biases[0] if biases else np.zeros_like(weight)
-    return lambda rows: layer_norm(rows, weight, bias, module.eps)
+def load_norm(folder: Path, module: LayerNorm) -> WeightAndBias:
+    """Read the weight and the bias of a norm, zeros if it has none: (D,) each.
+
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
+    weight, *biases = load_arrays(folder, module).values()
+    return weight, biases[0] if biases else np.zeros_like(weight)
 
 
 def load_dense(
@@ -185,8 +189,12 @@ def load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
     return {name: arrays[name] for name in shapes}
 
 
-def _score_row(folder: Path, module: LogitScore) -> Floats:
-    # The row whose product with a state is the score: (1, inputs).
+def load_score_row(folder: Path, module: LogitScore) -> Floats:
+    """Read the row whose product with a state is the score: (1, inputs).
+
+    Raises ModelError for a table that is missing or of a wrong shape.
+    """
+    folder /= module.path
     tables = {
         name: table for name, table in weights.iterate_tensors(folder) if name in module.tensors
     }

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from embedwell_models import families
@@ -45,7 +45,8 @@ from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
-if TYPE_CHECKING:  # imported when the first image comes
+if TYPE_CHECKING:  # imported for a GPU, and when the first image comes
+    from embedwell_models.torch_backend.encoder import RowFunction
     from embedwell_models.torch_backend.texts_with_images import TextsWithImages
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,17 @@ class LoadedModel:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which the first use loads; raises ModelError."""
         return self.load_tokenizer()
+
+    @cached_property
+    def device_head(self) -> "RowFunction | None":
+        """The modules after the pooling, on a GPU that has the states; None without such states."""
+        if self.device.type == "cpu":
+            return None
+        from embedwell_models.torch_backend.device_heads import load_head, with_states_on_device
+
+        if (encoder := with_states_on_device(self.encoder)) is None:
+            return None
+        return load_head(self.description.path, self.description.recipe.modules, encoder.device)
 
     @classmethod
     def load(

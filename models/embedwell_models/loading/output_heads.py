@@ -34,7 +34,7 @@ HostHead = Callable[[Floats, Batch], Floats]
 Heads = Callable[[Batch, Collection[str]], dict[str, Floats]]
 """Function from a batch to the outputs of the given names.
 
-dense: the pooled states, (B, poolings * D). sparse: the weight of each token, (T, 1). multi: the
+dense: the vector of each text, (B, dim). sparse: the weight of each token, (T, 1). multi: the
 vector of each token, (T, dim).
 """
 
@@ -94,8 +94,7 @@ class StateOutputs:
 
     def __init__(self, model: LoadedModel) -> None:
         description = model.description
-        self._encoder, self._head = model.encoder, model.head
-        self._poolings, self._token_weights = description.recipe.pooling, None
+        self._vectors, self._token_weights = text_vectors(model), None
         if isinstance(description.recipe.sparse, BgeM3Sparse):
             width = description.spec.config.hidden_size
             self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
@@ -107,13 +106,10 @@ class StateOutputs:
         """Compute the outputs of the given names."""
         # Several ids may form one word: the rows of `states` would then not match the ids.
         if {*names} == {DENSE}:
-            vectors = self._head(self._encoder.vectors(batch, self._poolings))
-            return [TextOutputs(dense=vector) for vector in vectors]
+            return [TextOutputs(dense=vector) for vector in self._vectors(batch)]
         arrays = self._heads(batch, names)
         nothing = [None] * len(batch.lengths)
-        dense: Sequence[Floats | None] = nothing
-        if DENSE in names:
-            dense = list(self._head(arrays[DENSE]))
+        dense = arrays[DENSE] if DENSE in names else nothing
         sparse = self._sparse(batch, arrays[SPARSE]) if SPARSE in names else nothing
         multi = self._of_tokens(batch, arrays[MULTI]) if MULTI in names else nothing
         return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]
@@ -132,15 +128,32 @@ def multi_vector_heads(model: LoadedModel) -> Heads:
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    folder, recipe = model.description.path, model.description.recipe
-    if encoder := _on_device(model):
+    if (encoder := _on_device(model)) and (of_rows := model.device_head):
         from embedwell_models.torch_backend import device_heads as on
 
-        transforms = [on.load_transform(folder, each, encoder.device) for each in recipe.modules]
-        transforms += [on.normalize] * recipe.normalize
-        return on.DeviceHeads(encoder, {MULTI: on.of_tokens(transforms)})
+        unit = model.description.recipe.normalize
+        vectors = on.of_tokens((lambda rows: on.normalize(of_rows(rows))) if unit else of_rows)
+        return on.DeviceHeads(encoder, {MULTI: vectors})
     head = _only_head(model)
     return _host_heads(model, {MULTI: lambda states, _: head(states)})
+
+
+def text_vectors(model: LoadedModel) -> Callable[[Batch], Floats]:
+    """Return the function of a batch's dense vectors, not normalised: (B, dim).
+
+    On a GPU the modules after the pooling are there, too. Raises ModelError for weights that are
+    missing or of a wrong shape.
+    """
+    poolings = model.description.recipe.pooling
+    if device_head := model.device_head:
+        from embedwell_models.torch_backend.device_heads import with_states_on_device
+
+        on_device = with_states_on_device(model.encoder)
+        assert on_device is not None
+        return lambda batch: on_device.vectors(batch, poolings, device_head)
+    # Not the model, whose tokenizer would stay in memory.
+    encoder, head = model.encoder, model.head
+    return lambda batch: head(encoder.vectors(batch, poolings))
 
 
 def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -> Heads:
@@ -148,19 +161,23 @@ def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -
 
     token_weights: None for a model without them.
     """
-    poolings = model.description.recipe.pooling
+    poolings, head = model.description.recipe.pooling, model.head
     layer = _token_layer(model) if MULTI in model.description.outputs else None
     if encoder := _on_device(model):
         from embedwell_models.torch_backend import device_heads as on
 
-        on_device = {DENSE: on.pooled(poolings)}
+        assert model.device_head is not None
+        on_device = {DENSE: on.pooled(poolings, model.device_head)}
         if token_weights:
             layer_of_weights = on.linear(token_weights.layer, encoder.device, "relu")
-            on_device[SPARSE] = on.of_tokens([layer_of_weights])
+            on_device[SPARSE] = on.of_tokens(layer_of_weights)
         if layer:
-            on_device[MULTI] = on.of_tokens([on.linear(layer, encoder.device), on.normalize])
+            of_rows = on.linear(layer, encoder.device)
+            on_device[MULTI] = on.of_tokens(lambda rows: on.normalize(of_rows(rows)))
         return on.DeviceHeads(encoder, on_device)
-    heads: dict[str, HostHead] = {DENSE: lambda states, batch: pool_batch(states, batch, poolings)}
+    heads: dict[str, HostHead] = {
+        DENSE: lambda states, batch: head(pool_batch(states, batch, poolings))
+    }
     if token_weights:
         weigh = token_weights.weigh
         heads[SPARSE] = lambda states, batch: np.concatenate([*map(weigh, batch.split(states))])
@@ -198,8 +215,8 @@ def _projected(model: LoadedModel, layer: WeightAndBias) -> Callable[[Floats], F
 
 def _only_head(model: LoadedModel) -> Callable[[Floats], Floats]:
     # Of a model without a dense vector of a text.
-    finish = normalize if model.description.recipe.normalize else _identity
-    return lambda states: finish(model.head(states))
+    head, finish = model.head, normalize if model.description.recipe.normalize else _identity
+    return lambda states: finish(head(states))
 
 
 def _token_layer(model: LoadedModel) -> WeightAndBias:

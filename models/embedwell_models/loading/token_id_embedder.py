@@ -157,7 +157,11 @@ class TokenIdEmbedder:
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
-        from embedwell_models.loading.output_heads import choose_output_computer, token_head
+        from embedwell_models.loading.output_heads import (
+            choose_output_computer,
+            text_vectors,
+            token_head,
+        )
 
         use_one_torch_thread_after_fork()
         description = model.description
@@ -187,7 +191,7 @@ class TokenIdEmbedder:
         self._load_texts_with_images = model.load_texts_with_images
         self._dtype_of_images, self.graphs = model.dtype_of_images, model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
-        self._output_computer = choose_output_computer(model)
+        self._vectors, self._output_computer = text_vectors(model), choose_output_computer(model)
         self._token_head = token_head(model) if isinstance(self.pages, PatchPages) else None
 
     @property
@@ -237,7 +241,7 @@ class TokenIdEmbedder:
                 "the model has a vector for each token, not one for a text; use encode_tokens"
             )
         batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
-        vectors = self._head(self._encoder.vectors(batch, self.recipe.pooling))
+        vectors = self._vectors(batch)
         normalized = self.recipe.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
 
@@ -349,7 +353,7 @@ class TokenIdEmbedder:
         self.patches.check_tokens(ids, images)
         if isinstance(self.patches, TilePreprocessing):
             read = self._read_tiles(self.patches, ids, images)
-            return self._head(self._encoder.vectors(read, self.recipe.pooling))
+            return self._vectors(read)
         assert self._load_texts_with_images is not None
         first, end = self.patches.pooled_tokens(ids)
         batch = self._batch([ids[:end]], [first])

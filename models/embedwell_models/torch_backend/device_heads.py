@@ -4,9 +4,10 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,20 +20,25 @@ from embedwell_models.encoder.encoders_with_heads import (
 )
 from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
 from embedwell_models.encoder.layers import WeightAndBias
-from embedwell_models.encoder.vector_modules import load_dense
-from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
+from embedwell_models.encoder.vector_modules import load_dense, load_norm, load_score_row
+from embedwell_models.model_files.vector_modules import LayerNorm as ModuleNorm
+from embedwell_models.model_files.vector_modules import (
+    LogitScore,
+    Module,
+    Normalize,
+    TanhInt8,
+    Truncate,
+)
 from embedwell_models.torch_backend.cuda_graphs import Forward
-from embedwell_models.torch_backend.encoder import TorchEncoder
+from embedwell_models.torch_backend.encoder import RowFunction, TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
-from embedwell_models.torch_backend.norm import LayerNorm
+from embedwell_models.torch_backend.norm import LayerNorm, identity
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
-Transform = Callable[[Tensor], Tensor]
-"""Function of rows in float32: (T, in) -> (T, out)."""
 _FEATURE_ROWS = 512  # tokens whose inner features are in memory at once
 
 
@@ -47,7 +53,7 @@ class DeviceStateFunctionEncoder(EncoderWithHead):
         num_layers: the number of layers of the inner encoder.
         """
         super().__init__(encoder, num_layers)
-        self._states, self._function = encoder, function
+        self.device, self._states, self._function = encoder.device, encoder, function
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the states after `num_layers` layers; after all, the function of them: (T, D)."""
@@ -55,11 +61,16 @@ class DeviceStateFunctionEncoder(EncoderWithHead):
             return super().states(batch, num_layers)
         return self._states.apply(batch, self._of_tokens)
 
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
+    def vectors(
+        self, batch: Batch, poolings: Sequence[str], head: RowFunction = identity
+    ) -> Floats:
+        """Pool the last states, concatenating the poolings: (B, poolings * D).
+
+        head: applied to them on the device, in float32.
+        """
 
         def pooled(hidden: Tensor, layout: SequenceLayout) -> Tensor:
-            return pool(self._of_tokens(hidden, layout), layout, poolings)
+            return head(pool(self._of_tokens(hidden, layout), layout, poolings))
 
         return self._states.apply(batch, pooled)
 
@@ -91,18 +102,14 @@ class DeviceHeads:
         }
 
 
-def pooled(poolings: Sequence[str]) -> Forward:
-    """Return a head that pools the states, concatenating the poolings: (B, poolings * D)."""
-    return lambda hidden, layout: pool(hidden, layout, poolings)
+def pooled(poolings: Sequence[str], head: RowFunction) -> Forward:
+    """Return a head that applies a function to the states that are pooled: (B, dim)."""
+    return lambda hidden, layout: head(pool(hidden, layout, poolings))
 
 
-def of_tokens(transforms: Sequence[Transform]) -> Forward:
-    """Return a head that applies functions to the state of each token: (T, dim)."""
-
-    def apply(hidden: Tensor, layout: SequenceLayout) -> Tensor:
-        return _applied(transforms, hidden[: layout.tokens])
-
-    return apply
+def of_tokens(head: RowFunction) -> Forward:
+    """Return a head that applies a function to the state of each token: (T, dim)."""
+    return lambda hidden, layout: head(hidden[: layout.tokens].float())
 
 
 def with_layers_of_tokens(
@@ -114,8 +121,8 @@ def with_layers_of_tokens(
     or of a wrong shape.
     """
     assert isinstance(encoder, TorchEncoder)
-    transforms = [load_transform(folder, module, encoder.device) for module in modules]
-    return DeviceStateFunctionEncoder(encoder, partial(_applied, transforms), num_layers)
+    head = load_head(folder, modules, encoder.device)
+    return DeviceStateFunctionEncoder(encoder, lambda states: head(states.float()), num_layers)
 
 
 def with_mixed_layers(encoder: Encoder, weights: Floats, num_layers: int) -> Encoder:
@@ -126,20 +133,33 @@ def with_mixed_layers(encoder: Encoder, weights: Floats, num_layers: int) -> Enc
     return encoder
 
 
-def _applied(transforms: Sequence[Transform], rows: Tensor) -> Tensor:
-    return reduce(lambda each, transform: transform(each), transforms, rows.float())
-
-
-def load_transform(folder: Path, module: Module, device: torch.device) -> Transform:
-    """Build the function of a module of a multi-vector model.
+def load_head(folder: Path, modules: Sequence[Module], device: torch.device) -> RowFunction:
+    """Build the function of a model's modules, one after another.
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    if isinstance(module, Normalize):
-        return normalize
-    if isinstance(module, Truncate):
-        return lambda rows: rows[:, : module.outputs]
-    assert isinstance(module, Dense)  # see model_files.multi_vector
+    functions = [_load_module(folder, module, device) for module in modules]
+    return lambda rows: reduce(lambda each, function: function(each), functions, rows)
+
+
+def with_states_on_device(encoder: Encoder) -> TorchEncoder | DeviceStateFunctionEncoder | None:
+    """Return an encoder if its `vectors` take a head on the device; None for another encoder."""
+    return encoder if isinstance(encoder, TorchEncoder | DeviceStateFunctionEncoder) else None
+
+
+def _load_module(folder: Path, module: Module, device: torch.device) -> RowFunction:
+    match module:
+        case Normalize():
+            return normalize
+        case Truncate(outputs):
+            return lambda rows: rows[:, :outputs]
+        case TanhInt8():
+            return lambda rows: (127 * rows.tanh()).round()
+        case LogitScore():
+            return linear((load_score_row(folder, module), np.zeros(1, np.float32)), device)
+        case ModuleNorm():
+            weight, bias = pair_to_tensors(load_norm(folder, module))
+            return LayerNorm(weight.to(device), bias.to(device), module.eps)
     # Activations that no layer includes have the names of torch's classes.
     return load_dense(
         *(folder, module),
@@ -148,7 +168,7 @@ def load_transform(folder: Path, module: Module, device: torch.device) -> Transf
     )
 
 
-def linear(pair: WeightAndBias, device: torch.device, activation: str = "none") -> Transform:
+def linear(pair: WeightAndBias, device: torch.device, activation: str = "none") -> RowFunction:
     """Build a linear layer in float32 on a device. activation: a value of `ACTIVATIONS`."""
     return torch_linear_factory(device, torch.float32)(*pair_to_tensors(pair), activation)
 

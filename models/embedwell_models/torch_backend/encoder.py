@@ -28,6 +28,9 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import HostCopy, Tensors, to_tensors
 from embedwell_models.vectors import Doubles, Floats
 
+RowFunction = Callable[[Tensor], Tensor]
+"""Function of rows in float32: (B or T, in) -> (B or T, out)."""
+
 
 class InputEmbeddings:
     """Embeddings that compute the input of the first layer, in float32 in every precision.
@@ -126,9 +129,14 @@ class TorchEncoder:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
         return self.apply(batch, _token_rows, num_layers)
 
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        return self.apply(batch, lambda hidden, layout: pool(hidden, layout, poolings))
+    def vectors(
+        self, batch: Batch, poolings: Sequence[str], head: RowFunction = identity
+    ) -> Floats:
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D).
+
+        head: applied to them on the device, in float32.
+        """
+        return self.apply(batch, lambda hidden, layout: head(pool(hidden, layout, poolings)))
 
     @torch.inference_mode()
     def apply(self, batch: Batch, function: Forward, num_layers: int | None = None) -> Floats:

@@ -10,9 +10,10 @@ import torch
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.device import current_device
-from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.encoder import InputEmbeddings, RowFunction, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.merged_attention import DecoderLayout, EncoderStates
+from embedwell_models.torch_backend.norm import identity
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.tensors import HostCopy
 from embedwell_models.vectors import Floats
@@ -37,8 +38,13 @@ class EncoderDecoder(TorchEncoder):
         self._decoder, self._chunk_size = decoder, chunk_size
 
     @torch.inference_mode()
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the decoder's last states, concatenating the poolings: (B, poolings * D)."""
+    def vectors(
+        self, batch: Batch, poolings: Sequence[str], head: RowFunction = identity
+    ) -> Floats:
+        """Pool the decoder's last states, concatenating the poolings: (B, poolings * D).
+
+        head: applied to them on the device, in float32.
+        """
         documents, queries = _by_segment(batch, self._embeddings.config.vocab_size)
         with current_device(self.device):
             of_documents = self._layout(documents, BatchShape.of)
@@ -48,7 +54,7 @@ class EncoderDecoder(TorchEncoder):
                 layout = DecoderLayout(queries, means, self.device)
                 inputs = self._embeddings(layout.ids, layout).to(states.dtype)
                 hidden = self._decoder(inputs, layout, len(self._decoder))
-                copy = HostCopy(pool(hidden, layout, poolings))
+                copy = HostCopy(head(pool(hidden, layout, poolings)))
         return copy.wait()
 
 

@@ -16,6 +16,7 @@ from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import OutputComputer, choose_output_computer
+from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
@@ -24,6 +25,7 @@ from embedwell_models.outputs import SparseVector
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.vectors import Floats
 from tests.models.colbert import WIDTH, write_colbert
+from tests.models.cross_encoder import write_cross_encoder
 from tests.models.families.checkpoint import CPU, assert_close
 from tests.models.families.exact import each_exactly
 from tests.models.meta import META, ToHost
@@ -33,6 +35,7 @@ from tests.models.torch_backend.encoders import torch_encoder
 LENGTHS = [3, 1, 40]
 VOCABULARY_SIZE = 30
 HIDDEN = 64  # of BGE-M3, whose token vectors are as wide
+LATE = {"model_type": "eurobert", "classifier_pooling": "late"}
 Write = Callable[[Path], Path]
 
 
@@ -60,7 +63,24 @@ def loaded(folder: Path) -> LoadedModel:
 def on(device: torch.device, model: LoadedModel) -> LoadedModel:
     """Return a model whose states are on another device than the host's."""
     encoder, _ = torch_encoder(model.description.encoder, device)
-    return replace(model, device=Device("meta"), encoder=encoder)
+    place = Device("meta")
+    late = with_state_functions(model.description, encoder, model.linear, place)
+    return replace(model, device=place, encoder=late)
+
+
+@pytest.mark.parametrize("options", [{}, LATE, {"labels": 3}], ids=str)
+def test_a_gpu_computes_logits_and_the_host_gets_only_these(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    model = loaded(write_cross_encoder(tmp_path, **options))
+    rows = [ids[:16] for ids in batch().split(batch().ids)]
+    found, expected = (TokenIdEmbedder(each).encode(rows) for each in (on(CPU, model), model))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    meta = on(META, model)
+    with ToHost() as received:
+        TokenIdEmbedder(meta).encode(rows)
+        choose_output_computer(meta)(Batch.of(rows), [DENSE])
+    assert received.shapes == [(len(LENGTHS), options.get("labels", 1))] * 2
 
 
 def in_arrays(model: LoadedModel) -> LoadedModel:

@@ -19,14 +19,17 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
     Dense,
+    LayerNorm,
+    LogitScore,
     Module,
     Normalize,
+    TanhInt8,
     Truncate,
 )
 from embedwell_models.torch_backend.device_heads import (
     TorchLatentAttention,
     device_latent_encoder,
-    load_transform,
+    load_head,
     normalize,
     of_tokens,
 )
@@ -64,7 +67,7 @@ def dense(folder: Path, outputs: int, activation: str, *, residual: bool = False
 
 
 def assert_as_on_the_host(folder: Path, module: Module, rows: Floats) -> None:
-    found = load_transform(folder, module, CPU)(torch.from_numpy(rows)).numpy()
+    found = load_head(folder, [module], CPU)(torch.from_numpy(rows)).numpy()
     expected = vector_modules.load_transform(folder, module, FACTORIES["torch"])(rows)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -82,14 +85,26 @@ def test_a_residual_is_added(outputs: int, tmp_path: Path) -> None:
     assert_as_on_the_host(tmp_path, module, numbers(9, WIDTH, seed=3))
 
 
-def test_the_first_numbers_are_kept(tmp_path: Path) -> None:
-    assert_as_on_the_host(tmp_path, Truncate(NARROW), numbers(9, WIDTH, seed=3))
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_norm_and_the_score_of_two_tokens_are_those_of_arrays(bias: bool, tmp_path: Path) -> None:
+    norm = LayerNorm(path="", inputs=WIDTH, bias=bias, eps=0.1, tensor="head.weight")
+    ids = {"true_id": 4, "false_id": 2}
+    score = LogitScore(path="", inputs=WIDTH, vocabulary=9, tensors=("table",), **ids)
+    arrays = {name: numbers(*shape, seed=len(name)) for name, shape in norm.shapes.items()}
+    save_file({**arrays, "table": numbers(9, WIDTH, seed=5)}, tmp_path / "model.safetensors")
+    for module in (norm, score):
+        assert_as_on_the_host(tmp_path, module, numbers(9, WIDTH, seed=3))
+
+
+@pytest.mark.parametrize("module", [Truncate(NARROW), TanhInt8()])
+def test_modules_without_weights_are_those_of_arrays(module: Module, tmp_path: Path) -> None:
+    assert_as_on_the_host(tmp_path, module, numbers(9, WIDTH, seed=3))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e30])
 def test_unit_length_neither_overflows_nor_divides_by_zero(scale: float, tmp_path: Path) -> None:
     rows = numbers(5, WIDTH, scale=1.0) * np.float32(scale)
-    found = load_transform(tmp_path, Normalize(), CPU)(torch.from_numpy(rows)).numpy()
+    found = load_head(tmp_path, [Normalize()], CPU)(torch.from_numpy(rows)).numpy()
     np.testing.assert_allclose(found, normalize_arrays(rows), rtol=1e-5)
 
 
@@ -101,7 +116,7 @@ def test_only_a_row_that_is_not_finite_has_no_finite_unit_length() -> None:
 
 def test_rows_without_tokens_are_left_out_on_the_device(tmp_path: Path) -> None:
     module = dense(tmp_path, NARROW, "Tanh")
-    head = of_tokens([load_transform(tmp_path, module, META), normalize])
+    head = of_tokens(load_head(tmp_path, [module, Normalize()], META))
     states = torch.empty(8, WIDTH, dtype=torch.bfloat16, device=META)
     layout = SequenceLayout([3, 2], META)
     with OnDevice():  # type: ignore[no-untyped-call]
