@@ -179,10 +179,11 @@ format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(KERNEL_SOURCES)
 
-openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of families in docs
+openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md, the tables of families and the indexes
 	$(BIN)/python -m docs.build.openapi
 	$(BIN)/python -m docs.build.settings_page
 	$(BIN)/python -m docs.build.families_page
+	$(BIN)/python -m docs.build.routes_index
 
 docs: .venv/dev                ## build the documentation as a site, with all links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

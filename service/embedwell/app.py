@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,11 @@ from embedwell.limits.activity import Activity
 from embedwell.limits.admission import check_unread
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
+from embedwell.routes.common.lazy_route import lazy_routes
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by_path
 from embedwell.routes.common.server_state import ServerState
+from embedwell.routes.index import ROUTES
 from embedwell.settings.settings import Settings
 from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
@@ -104,12 +107,27 @@ def _create_routers(
         memory=memory,
         routes=routes,
     )
-    for create_router in doors.load_routes():
-        router = create_router(server)
+    own = (_router(name, server) for name in doors.ROUTES)
+    others = (create_router(server) for create_router in doors.load_extension_routes())
+    for router in chain(own, others):
         routers.append(router)
         for path, route in direct_routes(router).items():
             routes.setdefault(path, route)  # of several, the first serves the path
     return routers
+
+
+def _router(name: str, server: ServerState) -> APIRouter:
+    """Create a router of doors.ROUTES, or routes that do so when they are used."""
+    create = partial(create_router, name, server)
+    if name not in ROUTES or (name == "batches" and server.settings.batch_folder):
+        return create()
+    return APIRouter(routes=lazy_routes(ROUTES[name], create))
+
+
+def create_router(name: str, server: ServerState) -> APIRouter:
+    """Create a router of doors.ROUTES; imports its module."""
+    router: APIRouter = doors.load(doors.ROUTES[name])(server)
+    return router
 
 
 def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:

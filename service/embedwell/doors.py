@@ -59,11 +59,17 @@ ROUTES: Mapping[str, str] = {
     "unknown_model": "embedwell.routes.models:unknown_model_router",
     "root": "embedwell.routes.root:router",
     "sagemaker": "embedwell.routes.sagemaker:router",
-    "batches": "embedwell.routes.batches:router",
+    "batches": "embedwell_batches.routes:router",
 }
 """Functions that create a router for a ServerState, in the order in which errors name the routes.
 
 A path that several routers have is the first one's.
+"""
+
+ROUTES_AT_START = frozenset({"playground", "embed", "status", "root"})
+"""Routers that a server creates at its start, because their paths depend on its settings or models,
+or because most servers need them. The modules of others are imported when one of their routes is
+used: embedwell.routes.index has these routes.
 """
 
 _COMMANDS, _ROUTES = "embedwell.commands", "embedwell.routes"  # groups of entry points
@@ -90,14 +96,13 @@ def load_command(name: str) -> Any:
 
 
 def import_routes() -> None:
-    """Import the modules of ROUTES."""
-    for name in ROUTES.values():
-        load(name)
+    """Import the modules of ROUTES_AT_START."""
+    for name in ROUTES_AT_START:
+        load(ROUTES[name])
 
 
-def load_routes() -> Iterator[Any]:
-    """Import the functions of ROUTES, then those of other packages; raises ExtensionError."""
-    yield from map(load, ROUTES.values())
+def load_extension_routes() -> Iterator[Any]:
+    """Import the functions of other packages; raises ExtensionError."""
     yield from map(_load_entry, _entry_points(_ROUTES))
 
 

@@ -17,7 +17,7 @@ from embedwell import __version__
 from embedwell.errors import BadRequest, NotFound, ServiceError, WrongMethod
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
-from embedwell.routes import openapi_document
+from embedwell.routes.common.openapi_responses import OpenAPIObject
 from embedwell.routes.common.router import head_routes
 
 _DESCRIPTION = "Vectors of texts, images and tokens, similarity, reranking, and position encodings."
@@ -36,7 +36,7 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
         version=__version__,
         description=_DESCRIPTION,
         lifespan=_lifespan(routers, background),
-        openapi_url=None,  # openapi_document.router() serves it
+        openapi_url=None,  # a router of doors.ROUTES serves it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # the address that clients use may be a gateway's
@@ -45,9 +45,14 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
         app.router.routes.extend(router.routes)
         app.router.routes.extend(head_routes(router.routes))
     add_exception_handlers(app)
-    document = functools.cache(functools.partial(openapi_document.openapi_document, app))
-    app.openapi = document  # type: ignore[method-assign]
+    app.openapi = functools.cache(functools.partial(_document, app))  # type: ignore[method-assign]
     return app
+
+
+def _document(app: FastAPI) -> OpenAPIObject:
+    from embedwell.routes.openapi_document import openapi_document  # most servers need it never
+
+    return openapi_document(app)
 
 
 def _lifespan(

@@ -77,7 +77,7 @@ def test_a_broken_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     expected = f"embedwell.commands 'broken' {problem.format('command')}{missing}{advice}"
     assert expected in " ".join(result.output.split())
     with pytest.raises(doors.ExtensionError, match=r"embedwell\.routes 'broken' of acme_broken"):
-        [*doors.load_routes()]
+        [*doors.load_extension_routes()]
 
 
 def test_a_server_with_a_broken_package_ends_with_one_line(

@@ -261,7 +261,7 @@ class ClassificationService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /predict, which is at / for a model that classifies, and /classify."""
+    """Create the routes /predict and /classify."""
     models = registry.choice(ClassificationService, "classify", "rerank")
     routes = api_router("classify")
 
@@ -275,9 +275,6 @@ def router(registry: ModelRegistry) -> APIRouter:
         top_k = None if parameters is None else parameters.top_k
         predictions = [_labelled(row, labels, top_k) for row in scores]
         return predictions[0] if single and parameters is None else predictions
-
-    for path in registry.root_path("classify"):
-        routes.post(path, include_in_schema=False)(predict)
 
     @routes.post("/classify", summary="Classify texts")
     async def classify(context: RequestDep, body: ClassifyRequest) -> Classes:

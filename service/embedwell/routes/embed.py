@@ -252,7 +252,7 @@ class EmbedService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed, which is also at / if all models embed."""
+    """Create the route /embed."""
     models = registry.choice(EmbedService, DENSE, MULTI)
     routes = api_router("embed")
 
@@ -266,8 +266,6 @@ def router(registry: ModelRegistry) -> APIRouter:
         body = body.with_parameters()
         return await models.choose(body.model, body.task).embed(context, body)
 
-    for path in registry.root_path(DENSE, MULTI):
-        routes.post(path, include_in_schema=False)(embed)
     return routes
 
 

@@ -95,7 +95,7 @@ class SparseService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /embed_sparse, which is also at / if all models are sparse alone."""
+    """Create the route /embed_sparse."""
     models = registry.choice(SparseService, SPARSE)
     routes = api_router("embed")
 
@@ -103,8 +103,6 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def embed_sparse(context: RequestDep, body: SparseRequest) -> list[list[SparseEntry]]:
         return await models.choose(body.model, body.task).embed(context, body)
 
-    for path in registry.root_path(SPARSE):
-        routes.post(path, include_in_schema=False)(embed_sparse)
     return routes
 
 

@@ -322,9 +322,6 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
         return await models.choose(body.model).rerank(context, body)
 
-    for path in registry.root_path("rerank"):
-        routes.post(path, include_in_schema=False)(rerank)
-
     @with_traits(routes, error_format=COHERE).post(
         "/v2/rerank",
         summary="Rank documents (Cohere)",

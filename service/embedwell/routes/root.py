@@ -1,4 +1,4 @@
-"""POST / of several models: what the model in the path computes, as in TEI."""
+"""POST /: what the model computes, as in TEI; of several, the one in the path."""
 
 from collections.abc import Mapping
 
@@ -27,12 +27,10 @@ class RootOfModels:
 
 
 def router(server: ServerState) -> APIRouter:
-    """Create the undocumented route / for models of different tasks.
-
-    If all have the same task, the route of that task is there.
-    """
-    if "/" in server.routes:
-        return APIRouter()
+    """Create the undocumented route /: the route of the task that all models have, if they do."""
+    paths = {PATHS[root_task(model)] for model in server.models}
+    if len(paths) == 1:
+        return APIRouter(routes=[server.routes[paths.pop()].at("/")])
     models = server.choice(lambda model: model, DENSE, MULTI)
     root = RootOfModels(server.routes, models)
     return APIRouter(routes=[Route("/", root, methods=["POST"])])

@@ -195,13 +195,6 @@ class ModelRegistry:
         services = [service(model) for model in self.models]
         return ModelChoice(self._names, services, next(default, 0), self._tasks)
 
-    def root_path(self, *tasks: str) -> list[str]:
-        """Return the path / for the routes of a task or output that all models have, else nothing.
-
-        TEI's clients post to it what its model computes.
-        """
-        return ["/"] if all(root_task(model) in tasks for model in self.models) else []
-
     def choose(self, name: str) -> ServedModel:
         """Return the model of a name; raises UnknownModel."""
         return self.models[self._names.find(name) or 0]

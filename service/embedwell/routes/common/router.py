@@ -103,6 +103,23 @@ class DirectRoute(APIRoute):
         else:
             self.app = self._serve
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether its POST requests are not routed by FastAPI."""
+        return self.body_type is not None
+
+    @property
+    def responder(self) -> object:
+        """What responds to its requests: the same for all of its paths."""
+        return self.endpoint
+
+    def at(self, path: str) -> "DirectRoute":
+        """Return an undocumented route of another path that responds in the same way."""
+        other = copy.copy(self)
+        Route.__init__(other, path, self.endpoint, methods=["POST"], include_in_schema=False)
+        other.app = self.app
+        return other
+
     @cached_property
     def of_fastapi(self) -> APIRoute:
         """FastAPI's own route, which has parameters and responses for the OpenAPI document."""
@@ -194,12 +211,12 @@ def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, DirectRoute]:
     with their own traits.
     """
     routes = chain.from_iterable(router.routes for router in routers)
-    direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
-    documented = {route.endpoint: route for route in direct if route.include_in_schema}
+    direct = [route for route in routes if isinstance(route, DirectRoute) and route.is_direct]
+    documented = {route.responder: route for route in direct if route.include_in_schema}
     by_path: dict[str, DirectRoute] = {}
     for route in direct:  # of several routes of a path, Starlette takes the first, too
         if route.path not in by_path:
-            called = copy.copy(documented.get(route.endpoint, route))
+            called = copy.copy(documented.get(route.responder, route))
             called.traits = route.traits
             by_path[route.path] = called
     return by_path
