@@ -98,6 +98,10 @@ LEFT_OUT = {  # subjects, with patterns of their files
         ),
         *("service/routes/test_rerank_*.py", "service/routes/test_words.py"),
     ),
+    "attacks, GPUs and compilers": (
+        *("attacks/*", "gpu/*", "models/torch_backend/triton_kernels/*", "without_torch/*"),
+        *("models/test_arm.py", "models/test_clang.py"),
+    ),
     "clients, deployment and benchmarks": (
         *("benchmarks/*", "clients/*", "deploy/*", "examples/*"),
         *("service/client/test_local_server.py", "test_distributions.py", "test_install.py"),

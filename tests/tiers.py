@@ -10,7 +10,7 @@ import ast
 import functools
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _imported_modules(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     of_product = path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "tests")
     modules = set[str]()
-    for node in tree.body if of_product else ast.walk(tree):
+    for node in tree.body if of_product else _statements(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -109,6 +109,14 @@ def _imported_modules(path: Path) -> set[str]:
                 modules |= {f"{node.module}.{alias.name}" for alias in node.names}
     standard = sys.stdlib_module_names
     return {name for name in modules if name.partition(".")[0] not in standard}
+
+
+def _statements(parent: ast.AST) -> Iterator[ast.AST]:
+    """The statements below a node, without their expressions, which are most of the nodes."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for node in getattr(parent, name, ()):
+            yield node
+            yield from _statements(node)
 
 
 @functools.cache
