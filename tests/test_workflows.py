@@ -245,6 +245,15 @@ def test_the_client_is_released_with_the_server() -> None:
     assert "service/embedwell_client\n" in commands(RELEASE["jobs"]["pure-wheel"])
 
 
+def test_the_formula_is_released_but_not_uploaded_to_an_index() -> None:
+    assert "python deploy/homebrew/formula.py" in commands(RELEASE["jobs"]["pure-wheel"])
+    downloads = {
+        name: str([step for step in RELEASE["jobs"][name]["steps"] if "download" in str(step)])
+        for name in ("release", "index")
+    }
+    assert "formula" in downloads["release"] and "formula" not in downloads["index"]
+
+
 def test_uploads_to_an_index_are_off_until_a_person_switches_them_on() -> None:
     index = RELEASE["jobs"]["index"]
     assert index["if"] == "vars.PUBLISH_TO_INDEX == 'true'"

@@ -44,6 +44,8 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
         "fetches a model of the hub", "tests/service/cli/test_known_models.py"
     ),
     r"make (install|torch)$": NotRun("installs packages", "tests/test_makefile.py"),
+    r"(uv tool|pipx) install ": NotRun("the reader's own index", "tests/test_install.py"),
+    r"brew ": NotRun("needs Homebrew", "tests/deploy/test_homebrew.py"),
     r"vllm serve ": NotRun("another server"),
     r"make bench-": NotRun("measures for minutes", "tests/benchmarks/test_benchmark.py"),
     r"(\.|source) \.venv/bin/activate$": Runs("&& embedwell --version"),
