@@ -12,6 +12,16 @@ _INDEX = "pip install torch --index-url https://download.pytorch.org/whl/"
 _CUDA_12, _CUDA_13 = _INDEX + "cu126", _INDEX + "cu130"
 _DRIVERS = {"12": "525", "13": "580"}  # least of NVIDIA's for Linux, by CUDA's major version
 _OLDEST, _OLDEST_IN_CUDA_13 = (5, 0), (7, 5)  # capabilities: Maxwell, Turing
+_DRIVER_FAULTS = {  # what torch says of a driver that does not start, and what helps
+    "unsupported display driver": "NVIDIA's driver and its libraries have different versions, as "
+    "after an upgrade of the driver: restart the machine, and make a container anew",
+    "forward compatibility was attempted": "CUDA's compatibility libraries do not support this "
+    "GPU: leave them out of LD_LIBRARY_PATH",
+    "system not yet initialized": "NVIDIA's fabric manager has not started: start the service "
+    "nvidia-fabricmanager",
+    "CUDA unknown error": "NVIDIA's driver fails, as it may after a suspend: load its module "
+    "nvidia_uvm again, or restart the machine",
+}
 
 
 class TorchBuild(NamedTuple):
@@ -62,6 +72,9 @@ def explain(error: Exception, build: TorchBuild, card: Callable[[], Card | None]
             f"{build} sees no GPU; install NVIDIA's driver{_least_driver(build)}, and give a "
             "container the GPU (--gpus all)"
         )
+    for message, remedy in _DRIVER_FAULTS.items():
+        if message in text:
+            return remedy
     return _busy(error) or str(error).strip().partition("\n")[0] or type(error).__name__
 
 

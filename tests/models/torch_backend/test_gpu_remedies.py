@@ -20,6 +20,10 @@ NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
     "a driver from http://www.nvidia.com/Download/index.aspx"
 )
+FAULT = (
+    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+    "NumCudaDevices() that might have already set an error? Error {}"
+)
 NO_CODE = torch.AcceleratorError(
     "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might"
 )
@@ -49,6 +53,20 @@ CU126 = "pip install torch --index-url https://download.pytorch.org/whl/cu126"
             ),
             *(CUDA_13, T4, ["busy or not ready", "nvidia-smi"]),
         ),
+        (
+            FAULT.format("803: system has unsupported display driver / cuda driver combination"),
+            CUDA_13,
+            T4,
+            ["different versions", "restart"],
+        ),
+        (
+            FAULT.format("804: forward compatibility was attempted on non supported HW"),
+            CUDA_13,
+            T4,
+            ["compatibility libraries", "LD_LIBRARY_PATH"],
+        ),
+        (FAULT.format("802: system not yet initialized"), CUDA_13, T4, ["nvidia-fabricmanager"]),
+        ("CUDA unknown error - this may be due to", CUDA_13, T4, ["nvidia_uvm"]),
         ("CUDA error: invalid device ordinal\nmore", CUDA_13, T4, ["invalid device ordinal"]),
         (RuntimeError(), CUDA_13, T4, ["RuntimeError"]),
     ],
