@@ -69,7 +69,8 @@ def installed(
     source = unpack(formula.source, tmp_path_factory.mktemp("source"))
     for path in (ROOT / hatch_build.KERNELS).glob("*.so"):
         shutil.copy(path, source / hatch_build.KERNELS)
-    command = [ruby, STANDIN, formula.file, prefix, source, sys.executable]
+    files = [STANDIN, formula.file, prefix, source]
+    command = [ruby, *map(str, files), sys.executable]
     environment = {**os.environ, "KERNELS": "compiled"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
