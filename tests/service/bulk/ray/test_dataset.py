@@ -80,15 +80,15 @@ def test_each_row_has_the_vector_of_its_text(
 def test_nothing_is_lost_or_doubled_when_an_actor_is_killed(
     cluster: Cluster, settings: dict[str, Any], small: LocalModel
 ) -> None:
-    dataset = ray.data.from_arrow(pa.table({"id": range(30000), "text": prose(30000)}))
-    result = embedded(dataset.repartition(120), 2, **settings)
+    dataset = ray.data.from_arrow(pa.table({"id": range(8000), "text": prose(8000)}))
+    result = embedded(dataset.repartition(32), 2, **settings)
     batches = iter(result.iter_batches(batch_format="pyarrow", batch_size=None))
     tables = [next(batches)]
     kill_process("ray::MapWorker")
     tables += batches
     table = pa.concat_tables(tables).sort_by("id")
-    assert table["id"].to_pylist() == [*range(30000)]
-    np.testing.assert_array_equal(vectors_of(table), small.embedder.embed(prose(30000)))
+    assert table["id"].to_pylist() == [*range(8000)]
+    np.testing.assert_array_equal(vectors_of(table), small.embedder.embed(prose(8000)))
 
 
 def test_a_row_without_a_text_has_no_vector_but_a_reason(

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A cluster with room for actors and for those that read."""
     options: Any = {"include_dashboard": False, "log_to_driver": False}
