@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import DimensionsError
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder
@@ -34,6 +36,22 @@ def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer
         assert "EMBEDWELL_DIMENSIONS" in failure["message"]
         assert server.post(path, {field: "a", "dimensions": 384}).status_code == 200
     assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
+
+
+@pytest.mark.parametrize("dimensions", [64, 385])
+def test_the_library_refuses_the_same_dimensions(
+    server: HttpServer, embedder: Embedder, dimensions: int
+) -> None:
+    with pytest.raises(DimensionsError) as raised:
+        embedder.embed("a", dimensions=dimensions)
+    failure = error(server.post("/embed", {"inputs": "a", "dimensions": dimensions}), 400)
+    problems = [message.partition(";")[0] for message in (str(raised.value), failure["message"])]
+    assert problems[0] == problems[1]  # the rest says how to allow them, here and there
+
+
+def test_only_the_library_takes_an_empty_list(server: HttpServer, embedder: Embedder) -> None:
+    assert error(server.post("/embed", {"inputs": []}), 400)["code"] == "no_input"
+    assert embedder.embed([]).shape == (0, 384)
 
 
 def test_a_model_is_truncated_to_its_declared_dimensions(tiny_bert: Folder) -> None:
