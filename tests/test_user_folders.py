@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TEST = """
+VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MTEB_CACHE", "STEPPATH", "TRITON_CACHE_DIR")
+TEST = f"""
 import os
 import subprocess
 from pathlib import Path
 
 def test_programs_keep_files():
     model = Path(os.environ["XDG_CACHE_HOME"], "embedwell", "all-MiniLM-L6-v2")
-    assert (model / "config.json").read_text() == "{}"
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MTEB_CACHE"):
-        command = f'mkdir -p "${name}/program" && echo > "${name}/program/file"'
-        subprocess.run(["bash", "-uc", command], check=True)
+    assert (model / "config.json").read_text() == "{{}}"
+    for name in {VARIABLES}:
+        Path(os.environ[name], "program").mkdir()
+        subprocess.run(["bash", "-uc", "echo > $" + name + "/program/file"], check=True)
     Path(os.environ["XDG_CACHE_HOME"], "pip", "download").touch()
 """
 CARELESS = """
@@ -42,7 +43,7 @@ def home(tmp_path: Path) -> Path:
 
 def run(home: Path, test: str, *options: str) -> tuple[int, str]:
     (home / "test_it.py").write_text(test)
-    own = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MTEB_CACHE", "PYTEST_ADDOPTS")
+    own = (*VARIABLES, "PYTEST_ADDOPTS")
     environment = {name: value for name, value in os.environ.items() if name not in own}
     environment |= {"HOME": str(home), "CI": "true", "PYTHONPATH": str(ROOT)}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

@@ -16,6 +16,8 @@ _CONFIG = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 _MODEL = "embedwell/all-MiniLM-L6-v2"
 _DOWNLOADS = ("pip", "uv", "ms-playwright", "go-build", "embedwell-image")  # for later runs, too
 _SETTINGS = ("pip", "uv", "git", "containers", "go")  # of this machine's programs
+_IN_HOME = {"MTEB_CACHE": ".cache/mteb", "STEPPATH": ".step", "TRITON_CACHE_DIR": ".triton"}
+"""Variables of programs that ignore XDG_CACHE_HOME, and their folders in the user's home."""
 _BEFORE = pytest.StashKey[set[Path]]()  # the user's files before the tests
 
 
@@ -29,7 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
     _link(own / "config", _CONFIG, _SETTINGS)
     os.environ["XDG_CACHE_HOME"] = str(own / "cache")
     os.environ["XDG_CONFIG_HOME"] = str(own / "config")
-    os.environ["MTEB_CACHE"] = str(own / "cache" / "mteb")
+    for name, folder in _IN_HOME.items():
+        os.environ[name] = str(own / "home" / folder)
+        (own / "home" / folder).mkdir(parents=True)
     if os.environ.get("CI"):  # elsewhere other programs may write files meanwhile
         config.stash[_BEFORE] = {*_files()}
 
@@ -62,7 +66,7 @@ def _new_files(config: pytest.Config) -> list[Path]:
 
 
 def _files() -> Iterator[Path]:
-    for users in (_CACHE, _CONFIG):
+    for users in {_CACHE, _CONFIG, *(Path.home() / folder for folder in _IN_HOME.values())}:
         downloads = {users / name for name in _DOWNLOADS}
         for folder, names, files in os.walk(users):
             names[:] = [name for name in names if Path(folder, name) not in downloads]

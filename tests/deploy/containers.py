@@ -22,10 +22,18 @@ KERNEL, *_ = hatch_build.TARGETS.get(hatch_build.target(hatch_build.compiler()),
 _BASE = re.compile(r"^ARG BASE=(.*)$", re.MULTILINE)
 
 
-class Podman:
-    """Runs podman's commands; `environment` also is that of scripts which call it."""
+_LAYER = re.compile(r"^--> (?:Using cache )?([0-9a-f]{11,})$", re.MULTILINE)
 
-    def __init__(self) -> None:
+
+class Podman:
+    """Runs podman's commands; `environment` also is that of scripts which call it.
+
+    label: of the layers that its builds add, by which it removes those that a later build replaces.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = f"embedwell-test={label}"
+        self._layers: set[str] = set()  # the first digits of those that its builds used
         self.environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDWELL_" not in name},
             "CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf")),
@@ -51,6 +59,23 @@ class Podman:
         assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"[-9000:]
         return done
 
+    def build(self, *options: str, check: bool = True) -> str:
+        """Build an image from the Dockerfile; what the build printed."""
+        # RUN in a chroot: a container of its own for each step takes longer.
+        command = ["deploy/image.sh", "build", "--isolation=chroot", f"--label={self._label}"]
+        done = self.run(*command, *options, check=check)
+        self._layers |= {layer[:11] for layer in _LAYER.findall(done.stdout)}
+        return done.stdout + done.stderr
+
+    def remove_replaced_layers(self) -> None:
+        """Remove what earlier builds left and no build of this run used."""
+        listing = ["images", "--all", "--quiet", "--no-trunc", "--filter", f"label={self._label}"]
+        layers = [line.removeprefix("sha256:") for line in self(*listing).stdout.split()]
+        # The newest are listed first, and no layer is newer than those that were built on it.
+        if replaced := [layer for layer in layers if layer[:11] not in self._layers]:
+            # Layers of other builds may stand on one, which then stays until they are removed.
+            self("rmi", "--no-prune", *dict.fromkeys(replaced), check=False)
+
     def has(self, image: str) -> bool:
         return self("image", "exists", image, check=False).returncode == 0
 
@@ -71,18 +96,23 @@ class Podman:
         return done.stdout + done.stderr
 
 
-def installed_podman() -> Podman:
-    """Podman, with the base image of the Dockerfile; skips the test where it cannot run."""
+@contextmanager
+def installed_podman(label: str) -> Iterator[Podman]:
+    """Podman, with the base image of the Dockerfile; skips the test where it cannot run.
+
+    At the end it keeps of its builds what makes the same builds quick.
+    """
     for name, package in PROGRAMS.items():
         program(name, package)
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    podman = Podman()
+    podman = Podman(label)
     podman("image", "prune", "--force", "--filter", "until=168h")  # layers of old builds
     [base] = _BASE.findall((ROOT / "Dockerfile").read_text(encoding="utf-8"))
     if not podman.has(base) and podman("pull", "--quiet", base, check=False).returncode != 0:
         podman.run("deploy/standin.sh")
-    return podman
+    yield podman
+    podman.remove_replaced_layers()
 
 
 def free_port() -> int:

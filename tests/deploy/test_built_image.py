@@ -33,16 +33,15 @@ MODEL = "/weights/all-MiniLM-L6-v2"
 
 
 @pytest.fixture(scope="module")
-def podman() -> Podman:
-    return installed_podman()
+def podman() -> Iterator[Podman]:
+    with installed_podman("image") as podman:
+        yield podman
 
 
 @pytest.fixture(scope="module", autouse=True)
 def image(podman: Podman) -> str:
     """The image with the default arguments, but the kernels of one instruction set."""
-    # RUN in a chroot: a container of its own for each step takes longer.
-    options = ["--isolation", "chroot", "--build-arg", f"KERNELS={KERNEL}"]
-    podman.run("deploy/image.sh", "build", *options)
+    podman.build(f"--build-arg=KERNELS={KERNEL}")
     return "embedwell"
 
 

@@ -1,6 +1,7 @@
 """Builds of the image with PyTorch, from an index of this machine with stand-ins of its wheels."""
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,12 @@ SITE_PACKAGES = "/opt/venv/lib/python3*/site-packages"
 
 
 @pytest.fixture(scope="module")
-def podman() -> Podman:
-    podman = installed_podman()
-    # No other index has a torch for these builds.
-    podman.environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
-    return podman
+def podman() -> Iterator[Podman]:
+    with installed_podman("variants") as podman:
+        # No other index has a torch for these builds.
+        podman.environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
+        podman.environment["IMAGE"] = "embedwell-torch"
+        yield podman
 
 
 def write_torch(index: Path, cuda: str) -> None:
@@ -58,11 +60,8 @@ def build(
 ) -> str:
     """Build an image with some arguments; what the build printed."""
     arguments = [f"--build-arg={name}={value}" for name, value in given.items()]
-    podman.environment["IMAGE"] = "embedwell-torch"
     # Always the same folder in the build, so that an unchanged step is not repeated.
-    command = ["deploy/image.sh", "build", "--isolation=chroot", f"--volume={indexes}:/index:ro"]
-    done = podman.run(*command, *arguments, *options, check=check)
-    return done.stdout + done.stderr
+    return podman.build(f"--volume={indexes}:/index:ro", *arguments, *options, check=check)
 
 
 def run(podman: Podman, command: str) -> str:
