@@ -13,7 +13,7 @@ AMD_GPU := $(if $(GPU),,$(wildcard /dev/kfd))
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve install torch rocm-index pull test test-all test-models test-service test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve install torch rocm-index pull test test-all test-models test-service test-contract test-bulk test-rest test-isa test-compilers test-clang test-arm test-roundings test-triton test-without-torch kernels attacks gpu image check types js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -67,13 +67,18 @@ test: .venv/test               ## set up, fetch the model, run the tests of what
 	$(BIN)/pytest $(PARALLEL) --quick $(TESTS)
 
 # In parts: the processes of each begin small, and all of them stay below 8 GB of memory.
-test-all: test-models test-service test-bulk test-rest ## all tests, also those that take long or need many packages
+test-all: test-models test-service test-contract test-bulk test-rest ## all tests, also those that take long or need many packages
 
 test-models: .venv/dev pull
 	$(BIN)/pytest $(PARALLEL) --full tests/models
 
 test-service: .venv/dev pull
-	$(BIN)/pytest $(WAITING) --full tests/service --ignore tests/service/bulk
+	$(BIN)/pytest $(WAITING) --full tests/service --ignore tests/service/bulk --ignore $(CONTRACT)
+
+# In one process: each would prepare the requests of all operations.
+CONTRACT := tests/service/test_contract.py
+test-contract: .venv/dev pull
+	$(BIN)/pytest --full $(CONTRACT)
 
 test-bulk: .venv/dev pull
 	$(BIN)/pytest $(WAITING) --full tests/service/bulk
@@ -156,7 +161,7 @@ image: .venv/dev               ## build the image and run it, as root: podman, r
 
 # Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
 # `check` has pulled the model: make would begin with the stages that need none while it is pulled.
-STAGES := test-models test-service test-rest test-compilers attacks test-bulk test-without-torch image \
+STAGES := test-models test-service test-rest test-compilers attacks test-bulk test-contract test-without-torch image \
 	test-isa test-roundings types test-triton docs
 TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
 	PARALLEL='$(PARALLEL) --maxprocesses 2' WAITING='$(WAITING) -n 3'
@@ -189,7 +194,7 @@ docs: .venv/dev                ## build the documentation as a site, with all li
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 fuzz: .venv/dev                ## ask what the document allows, and does not, CASES times each
-	FUZZ_CASES=$(or $(CASES),1000) $(BIN)/pytest tests/service/test_contract.py
+	FUZZ_CASES=$(or $(CASES),1000) $(BIN)/pytest $(CONTRACT)
 
 bench-engines: .venv/dev       ## this engine against others (benchmarks/README.md)
 	$(BIN)/python -m benchmarks.engines $(ARGS)

@@ -163,4 +163,5 @@ def test_everything_is_checked_two_stages_at_a_time(checkout: Path) -> None:
         assert command in output, command
     of_all = re.findall(r"pytest .*--full (tests.*)", output)
     folders = {line.partition(" ")[0] for line in of_all if "-k" not in line}
-    assert folders == {"tests/models", "tests/service", "tests/service/bulk", "tests"}
+    contract = "tests/service/test_contract.py"  # by itself
+    assert folders == {"tests/models", "tests/service", contract, "tests/service/bulk", "tests"}
