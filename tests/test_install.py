@@ -10,8 +10,12 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import distribution
 from pathlib import Path
+from threading import Thread
+from typing import Self
 
 import pytest
 
@@ -54,9 +58,14 @@ assert vectors.shape == (1, 384)
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked source distribution of this checkout."""
-    sdist = build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of this checkout."""
+    return build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def source(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution."""
     return unpack(sdist, tmp_path_factory.mktemp("unpacked"))
 
 
@@ -97,15 +106,18 @@ def use_optimized_kernels(folder: Path) -> None:
         shutil.copy(ROOT / hatch_build.KERNELS / path.name, path)
 
 
-WAYS = {  # to have `embedwell` on the PATH, as README names them
+UV, PIPX = (f"{Path(sys.executable).parent}/{name}" for name in ("uv", "pipx"))
+WAYS = {  # to have `embedwell` on the PATH, as README and deploy/README name them
     "make": ["make", "install", f"PYTHON={sys.executable}"],
-    "uv": [f"{Path(sys.executable).parent}/uv", "tool", "install", "."],
-    "pipx": [f"{Path(sys.executable).parent}/pipx", "install", "."],
+    "uv": [UV, "tool", "install", "."],
+    "pipx": [PIPX, "install", "."],
+    "uv, index": [UV, "tool", "install", "--index", "{index}", "embedwell"],
+    "pipx, index": [PIPX, "install", "--index-url", "{index}", "embedwell"],
 }
 
 
-def install(way: str, source: Path, home: Path, compiler: str) -> None:
-    """Install the command for the user of a home."""
+def install(way: str, source: Path, home: Path, compiler: str, index: str = "") -> None:
+    """Install the command for the user of a home. source: the folder to run in."""
     command = [sys.executable, "-m", "pip", "cache", "dir"]
     cache = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     environment = {
@@ -117,7 +129,8 @@ def install(way: str, source: Path, home: Path, compiler: str) -> None:
         "UV_CONSTRAINT": CONSTRAINTS,
         "CXX": compiler,
     }
-    subprocess.run(WAYS[way], cwd=source, env=environment, check=True, capture_output=True)
+    command = [part.format(index=index) for part in WAYS[way]]
+    subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True)
 
 
 def test_an_installation_for_this_machine_alone_has_its_best_kernels() -> None:
@@ -301,6 +314,55 @@ def test_a_tool_for_commands_installs_ours_for_a_user(
     way: str, source: Path, tmp_path: Path
 ) -> None:
     install(way, source, tmp_path, WITHOUT_COMPILER)
+    assert version(tmp_path) == f"embedwell, version {embedwell.__version__}\n"
+
+
+class IndexHandler(SimpleHTTPRequestHandler):
+    """Serves the files of a folder, and sends programs to PyPI for the packages that it lacks."""
+
+    def do_GET(self) -> None:
+        if Path(self.translate_path(self.path)).exists():
+            super().do_GET()
+            return
+        self.send_response(302)
+        self.send_header("Location", f"https://pypi.org{self.path}")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        if self.path.endswith((".whl", ".tar.gz")):
+            self.server.downloads.append(self.path.rpartition("/")[2])  # type: ignore[attr-defined]
+
+
+class Index(ThreadingHTTPServer):
+    """A package index with the files of one package."""
+
+    def __init__(self, folder: Path, *files: Path) -> None:
+        package = folder / "simple" / "embedwell"
+        package.mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, package)  # the listing of the folder is the package's page
+        super().__init__(("127.0.0.1", 0), partial(IndexHandler, directory=str(folder)))
+        self.downloads: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/simple/"
+
+    def __enter__(self) -> Self:
+        Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+@pytest.mark.full
+@pytest.mark.needs("pipx", "uv")
+@pytest.mark.parametrize("way", ["uv, index", "pipx, index"])
+def test_a_tool_for_commands_installs_the_wheel_of_an_index(
+    way: str, sdist: Path, wheel: Path, tmp_path: Path
+) -> None:
+    with Index(tmp_path / "index", wheel, sdist) as index:
+        install(way, tmp_path, tmp_path, WITHOUT_COMPILER, index.url)
+    assert {*index.downloads} == {wheel.name}  # uv reads its end first
     assert version(tmp_path) == f"embedwell, version {embedwell.__version__}\n"
 
 
