@@ -4,9 +4,19 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+import torch
 
-from tests.deploy.containers import KERNEL, ROOT, Podman, installed_podman
+from tests.deploy.containers import (
+    KERNEL,
+    ROOT,
+    Podman,
+    free_port,
+    installed_podman,
+    wait_until_ready,
+)
+from tests.stub_driver import compile_driver
 
 pytestmark = pytest.mark.image
 
@@ -14,6 +24,20 @@ CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(
 [VERSION] = [line.removeprefix("torch==") for line in CONSTRAINTS if line.startswith("torch==")]
 METADATA = "Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+CUDA_START = """
+
+def _lazy_init():
+    import ctypes
+
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except OSError:
+        raise RuntimeError("Found no NVIDIA driver on your system.") from None
+    raise RuntimeError(
+        f"The NVIDIA driver on your system is too old (found version {version.value})."
+    )
+"""
 SITE_PACKAGES = "/opt/venv/lib/python3*/site-packages"
 
 
@@ -64,8 +88,8 @@ def build(
     return podman.build(f"--volume={indexes}:/index:ro", *arguments, *options, check=check)
 
 
-def run(podman: Podman, command: str) -> str:
-    options = ["--rm", "--no-healthcheck", "embedwell-torch"]
+def run(podman: Podman, command: str, image: str = "embedwell-torch") -> str:
+    options = ["--rm", "--no-healthcheck", image]
     return podman("run", *options, "sh", "-c", command).stdout
 
 
@@ -77,18 +101,78 @@ def test_an_image_has_the_torch_for_cpus(podman: Podman, indexes: Path) -> None:
     assert "opentelemetry-sdk" not in said
 
 
-def test_an_image_for_gpus_has_a_compiler_and_may_have_no_model(
-    podman: Podman, indexes: Path
-) -> None:
+@pytest.fixture(scope="module")
+def gpu_image(podman: Podman, indexes: Path) -> str:
+    """An image for GPUs without a model, and with the kernels of one instruction set."""
     arguments = {"TORCH": "cuda", "TORCH_INDEX": "file:///index/cuda", "EXTRAS": "otel bulk"}
     build(podman, indexes, {**arguments, "MODEL": "", "KERNELS": KERNEL})
-    said = run(podman, f"ls /weights {SITE_PACKAGES}/torch; command -v gcc; embedwell embed --help")
+    podman("tag", "embedwell-torch", "embedwell-gpu")
+    return "embedwell-gpu"
+
+
+def test_an_image_for_gpus_has_a_compiler_and_may_have_no_model(
+    podman: Podman, gpu_image: str
+) -> None:
+    command = f"ls /weights {SITE_PACKAGES}/torch; command -v gcc; embedwell embed --help"
+    said = run(podman, command, gpu_image)
     assert "version.py" in said and "include" not in said and "/usr/bin/gcc\n" in said
     assert "all-MiniLM" not in said.partition("Usage:")[0]
 
 
+@pytest.fixture(scope="module")
+def on_gpu_machine(
+    podman: Podman, gpu_image: str, minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """Options of a container with a GPU's device file, the default model, and a torch.
+
+    The torch is this machine's, with a start of CUDA that only asks the driver for its version;
+    what CUDA's build says of more drivers is in tests/gpu/test_driver.py.
+    """
+    folder = tmp_path_factory.mktemp("torch")
+    ours = Path(torch.__file__).parent
+    start = (ours / "cuda" / "__init__.py").read_text(encoding="utf-8") + CUDA_START
+    (folder / "cuda.py").write_text(start, encoding="utf-8")
+    (folder / "version.py").write_text(f"__version__ = '{VERSION}'\ncuda, hip = '13.0', None\n")
+    [packages] = run(podman, f"echo {SITE_PACKAGES}", gpu_image).split()
+    volumes = {
+        minilm_folder.resolve(): "/model",
+        ours.with_name("torchgen"): f"{packages}/torchgen",
+        ours: f"{packages}/torch",
+        folder / "cuda.py": f"{packages}/torch/cuda/__init__.py",
+        folder / "version.py": f"{packages}/torch/version.py",
+    }
+    mounts = " ".join(f"--volume {ours}:{theirs}:ro" for ours, theirs in volumes.items())
+    return f"--no-healthcheck --device /dev/null:/dev/nvidia0 {mounts}"
+
+
+def test_the_cpu_serves_where_the_driver_is_too_old_and_the_log_says_what_helps(
+    podman: Podman, gpu_image: str, on_gpu_machine: str, tmp_path: Path
+) -> None:
+    driver = compile_driver(tmp_path, version=12040) / "libcuda.so.1"
+    port = free_port()
+    options = f"--volume {driver}:/usr/lib/libcuda.so.1:ro --publish 127.0.0.1:{port}:8080"
+    command = f"docker run {on_gpu_machine} {options} {gpu_image} serve /model"
+    with podman.container(command) as name:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_ready(podman, name, url)
+        assert httpx.get(f"{url}/info", timeout=120).json()["engine"]["device"] == "cpu"
+        log = podman.logs(name)
+        assert "the CPU computes, not the GPU: NVIDIA's driver supports CUDA 12.4" in log
+        assert f"too old for torch {VERSION} (CUDA 13.0); install a driver (580 or newer)" in log
+
+
+def test_a_container_without_a_driver_ends_if_the_gpu_was_named(
+    podman: Podman, gpu_image: str, on_gpu_machine: str
+) -> None:
+    command = ["run", "--rm", *on_gpu_machine.split(), gpu_image, "serve", "/model"]
+    done = podman(*command, "--device", "cuda", check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    why = "install NVIDIA's driver (580 or newer), and give a container the GPU (--gpus all)"
+    assert why in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
-    ("torch", "index", "message"),
+    ("kind", "index", "message"),
     [
         ("rocm", "cpu", "TORCH is none, cpu or cuda, not rocm"),
         ("cpu", "cuda", "has another build of torch than cpu (CUDA: 13.0)"),
@@ -96,7 +180,7 @@ def test_an_image_for_gpus_has_a_compiler_and_may_have_no_model(
     ],
 )
 def test_another_torch_than_was_asked_for_ends_the_build(
-    torch: str, index: str, message: str, podman: Podman, indexes: Path
+    kind: str, index: str, message: str, podman: Podman, indexes: Path
 ) -> None:
-    arguments = {"TORCH": torch, "TORCH_INDEX": f"file:///index/{index}"}
+    arguments = {"TORCH": kind, "TORCH_INDEX": f"file:///index/{index}"}
     assert message in build(podman, indexes, arguments, "--target", "dependencies", check=False)
