@@ -117,6 +117,17 @@ vectors = [vectors, *(client.embed_batch(TEXTS) for client in clients)]
 vectors += [[client.embed(text) for text in TEXTS] for client in clients]
 other = create("openai", model="another", api_key="unused", openai_base_url=base)
 assert "no model 'another'" in error_message(openai.NotFoundError, lambda: other.embed("a"))
+
+import os
+import numpy
+os.environ["CO_API_URL"] = url  # which Cohere's client reads at its import
+from mem0.utils.factory import RerankerFactory
+
+ranker = RerankerFactory.create("cohere", {"model": "all-MiniLM-L6-v2", "api_key": "unused"})
+ranking = ranker.rerank(TEXTS[0], [{"memory": text} for text in TEXTS[::-1]])
+assert [row["memory"] for row in ranking] == TEXTS
+cosines = numpy.dot(vectors[-1], vectors[-1][0])  # a dense model's scores
+assert numpy.allclose([row["rerank_score"] for row in ranking], cosines, atol=1e-5)
 """,
     "txtai": """
 import litellm

@@ -15,7 +15,6 @@ from voyageai.client_async import AsyncClient as AsyncVoyageClient
 from voyageai.error import InvalidRequestError
 
 from tests.clients.conftest import DOCUMENTS, LONG_DOCUMENT, QUERY
-from tests.clients.example_program import run_program
 from tests.service.server import HttpServer
 
 MODEL: dict[str, Any] = {"model": "reranker", "query": QUERY}
@@ -217,21 +216,3 @@ def test_dify_gets_results_with_index_and_score(
         assert [result["document"]["text"] for result in results] == [
             DOCUMENTS[index] for index, _ in best_first(relevance)
         ]
-
-
-@pytest.mark.full
-def test_mem0_gets_scores_by_coheres_client(reranker: HttpServer, relevance: list[float]) -> None:
-    code = f"""
-import os
-os.environ["CO_API_URL"] = "http://localhost:8080"  # which the client reads at its import
-from mem0.utils.factory import RerankerFactory
-
-config = {{"model": "reranker", "api_key": "unused"}}
-memories = [{{"memory": text}} for text in {DOCUMENTS}]
-answer = RerankerFactory.create("cohere", config).rerank({QUERY!r}, memories)
-"""
-    expected = [(DOCUMENTS[index], score) for index, score in best_first(relevance)]
-    ranking = run_program(
-        reranker, code, "[(row['memory'], row['rerank_score']) for row in answer]"
-    )
-    assert [tuple(row) for row in ranking] == expected
