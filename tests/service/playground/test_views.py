@@ -579,35 +579,35 @@ def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: Ope
     expect(page.locator(".stale")).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    ("pasted", "texts", "legend"),
-    [
-        ("kind;name\na;one fox\na;two cats\nb;three", ["one fox", "two cats", "three"], "ab"),
-        ("kind\tname\na\tone\na\ttwo\nb\tthree", ["one", "two", "three"], "ab"),
-        ("kind,name\na,one\na,two\nb,three", ["one", "two", "three"], "ab"),
-        ('{"name": "one"}\n{"name": "two"}\n{"name": "three"}', ["one", "two", "three"], None),
-        ("{one\n{two\n{three", ["{one", "{two", "{three"], None),
-        ("Hello, world\nBye, moon\nYes, sun", ["Hello, world", "Bye, moon", "Yes, sun"], None),
-        ("a;b and c\nonly one\nhere; no table", ["a;b and c", "only one", "here; no table"], None),
-        (
-            "grade,text\n10,one\n9,two\n10,three\n9.5,four\n100,five",
-            ["one", "two", "three", "four", "five"],
-            "99.510100",
-        ),
-    ],
-)
-def test_a_pasted_table_is_recognised(
-    open_view: OpenView, pasted: str, texts: list[str], legend: str | None
-) -> None:
+PASTED: list[tuple[str, list[str], str | None]] = [
+    ("kind;name\na;one fox\na;two cats\nb;three", ["one fox", "two cats", "three"], "ab"),
+    ("kind\tname\na\tone\na\ttwo\nb\tthree", ["one", "two", "three"], "ab"),
+    ("kind,name\na,one\na,two\nb,three", ["one", "two", "three"], "ab"),
+    ('{"name": "one"}\n{"name": "two"}\n{"name": "three"}', ["one", "two", "three"], None),
+    ("{one\n{two\n{three", ["{one", "{two", "{three"], None),
+    ("Hello, world\nBye, moon\nYes, sun", ["Hello, world", "Bye, moon", "Yes, sun"], None),
+    ("a;b and c\nonly one\nhere; no table", ["a;b and c", "only one", "here; no table"], None),
+    (
+        "grade,text\n10,one\n9,two\n10,three\n9.5,four\n100,five",
+        ["one", "two", "three", "four", "five"],
+        "99.510100",
+    ),
+]
+
+
+def test_a_pasted_table_is_recognised(open_view: OpenView) -> None:
     page = open_view("map")
     page.locator("figure canvas").wait_for()
-    page.get_by_role("textbox", name="Texts").fill(pasted)
-    page.get_by_role("button", name="Embed and draw").click()
-    expect(page.locator("figcaption")).to_contain_text(f"{len(texts)} texts")
-    rows = saved_map(page)
-    assert [row.get("name", row.get("text")) for row in rows] == texts
-    if legend:
-        expect(page.locator(".legend")).to_have_text(legend)
+    for pasted, texts, legend in PASTED:
+        page.get_by_role("textbox", name="Texts").fill(pasted)
+        expect(page.locator(".stale")).not_to_have_count(0)
+        page.get_by_role("button", name="Embed and draw").click()
+        expect(page.locator(".stale")).to_have_count(0)
+        expect(page.locator("figcaption")).to_contain_text(f"{len(texts)} texts")
+        rows = saved_map(page)
+        assert [row.get("name", row.get("text")) for row in rows] == texts
+        if legend:
+            expect(page.locator(".legend")).to_have_text(legend)
 
 
 def test_a_map_can_be_cancelled_and_drawn_again(open_view: OpenView) -> None:
@@ -622,21 +622,16 @@ def test_a_map_can_be_cancelled_and_drawn_again(open_view: OpenView) -> None:
     expect(page.locator("figcaption")).to_contain_text("3 texts")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_a_file_that_cannot_be_mapped_says_why(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    for name, content, message in (
         ("two.txt", "one\ntwo", "A map needs at least three texts."),
         ("bad.jsonl", '"one"\n{', "line 2 of bad.jsonl is not JSON"),
         ("empty.csv", "", "A map needs at least three texts."),
-    ],
-)
-def test_a_file_that_cannot_be_mapped_says_why(
-    open_view: OpenView, name: str, content: str, message: str
-) -> None:
-    page = open_view("map")
-    page.locator("figure canvas").wait_for()
-    drop(page, name, content)
-    expect(page.get_by_role("status").first).to_contain_text(message)
+    ):
+        drop(page, name, content)
+        expect(page.get_by_role("status").first).to_contain_text(message)
 
 
 def test_the_server_view_counts_what_is_embedded(server: Server, open_view: OpenView) -> None:
