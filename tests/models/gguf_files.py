@@ -32,18 +32,20 @@ def write(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Numbers
     """Write a file, with bytes as blocks of Q8_0 and uint16 as bfloat16; return its path."""
     header = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
     header += [_string(key) + _value(value) for key, value in metadata.items()]
-    data = b""
+    data, size = list[bytes](), 0
     for name, numbers in tensors.items():
-        data += b"\0" * (-len(data) % 32)
+        data.append(b"\0" * (-size % 32))
+        size += len(data[-1])
         is_quantized = numbers.dtype == np.uint8
         shape = list(numbers.shape)
         shape[-1] = shape[-1] // 34 * 32 if is_quantized else shape[-1]
         axes = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         kind = _TYPES.get(str(numbers.dtype), 0)
-        header.append(_string(name) + axes + struct.pack("<IQ", kind, len(data)))
-        data += numbers.tobytes()
+        header.append(_string(name) + axes + struct.pack("<IQ", kind, size))
+        data.append(numbers.tobytes())
+        size += numbers.nbytes
     start = b"".join(header)
-    path.write_bytes(start + b"\0" * (-len(start) % 32) + data)
+    path.write_bytes(b"".join([start, b"\0" * (-len(start) % 32), *data]))
     return path
 
 

@@ -15,7 +15,7 @@ from tests.models.families.every import EVERY, write_model
 from tests.models.families.exact import assert_near, expected
 from tests.models.model_files.options import TRANSFORMER
 
-TEXT = [" ".join(WORDS * 40)]
+TEXT = [" ".join(WORDS)]
 STATED = {"max_seq_length": 600}
 CASES: Mapping[str, Case] = {case.model_type: case for case in EVERY}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 500.0}

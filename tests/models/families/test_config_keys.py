@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers.initialization import no_init_weights
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
@@ -71,8 +72,11 @@ class Checkpoint:
         kind: Any = self._kind.config_class
         try:
             config = kind.from_pretrained(self.folder, attn_implementation="eager")
-            model = self._kind(config).train(False)
-            model.load_state_dict(self._tensors, strict=strict)
+            with no_init_weights():
+                model = self._kind(config).train(False)
+            if model.load_state_dict(self._tensors, strict=strict).missing_keys:
+                model = self._kind(config).train(False)
+                model.load_state_dict(self._tensors, strict=strict)
             return compute(getattr(model, "base_model", model))
         except Exception:  # the library raises no narrower exception
             return None

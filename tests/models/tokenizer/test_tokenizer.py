@@ -5,6 +5,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,12 @@ def test_truncated_ids_keep_the_special_tokens_that_they_have(
     assert short.truncate(ids, "left").ids == left
 
 
+@pytest.fixture(scope="module")
+def short(minilm_folder: Path) -> Callable[[int], Tokenizer]:
+    """Function that returns a tokenizer of so many tokens, which its first call loads."""
+    return cache(lambda length: Tokenizer(minilm_folder, length))
+
+
 @pytest.mark.full
 @given(
     length=st.integers(0, 20),
@@ -89,11 +96,11 @@ def test_truncated_ids_keep_the_special_tokens_that_they_have(
     side=st.sampled_from(["right", "left"]),
 )
 def test_truncation_leaves_at_most_the_maximum_length(
-    minilm_folder: Path, length: int, room: int, special: bool, side: Any
+    short: Callable[[int], Tokenizer], length: int, room: int, special: bool, side: Any
 ) -> None:
     body = list(range(1000, 1000 + length))
     ids = [CLS, *body, SEP] if special else body
-    row = Tokenizer(minilm_folder, room).truncate(ids, side)
+    row = short(room).truncate(ids, side)
     assert len(row.ids) == min(len(ids), room)
     assert row.dropped == len(ids) - len(row.ids)
 
@@ -159,7 +166,7 @@ def test_a_token_has_its_characters_of_the_text(tokenizer: Tokenizer, texts: lis
 
 METHODS: dict[str, Callable[[Tokenizer, str], object]] = {
     "encode": lambda tokenizer, text: tokenizer.encode([text], count_limit=inf),
-    "tokens": lambda tokenizer, text: tokenizer.tokens(text),
+    "tokens": lambda tokenizer, text: tokenizer.tokens(text[:200_000]),  # of which each is made
     "encode_with_tokens": lambda tokenizer, text: run_to_completion(
         tokenizer.encode_with_tokens(text, count_limit=inf)
     ),
