@@ -13,7 +13,7 @@ from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.admission import Admission
 from embedwell.limits.request_costs import RequestCosts
-from embedwell_models.output_names import DENSE, SPARSE
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.read.inputs import InputOptions, InputRow
 from tests.service.pipelines import LONG, pipeline_of
@@ -100,6 +100,20 @@ def test_cached_texts_do_not_count_in_the_times() -> None:
     assert (context.cached, context.queue_us, context.compute_us) == (1, 5, 7)
 
 
+def test_the_times_of_jobs_one_after_the_other_add_up() -> None:
+    pipeline, context = pipeline_of(FailingEngine(9)), RequestCosts()
+    for _ in range(2):
+        asyncio.run(pipeline.dense(context, rows_from(1)))
+    assert (context.queue_us, context.compute_us) == (10, 14)
+
+
+def test_a_job_has_the_prompts_of_those_texts_that_have_one() -> None:
+    engine = RecordingEngine()
+    rows = [replace(row, prompt_token_count=3 * index) for index, row in enumerate(rows_from(2))]
+    asyncio.run(pipeline_of(engine).dense(RequestCosts(), rows))
+    assert [*engine.jobs[0].prompt_token_counts] == [0, 3]
+
+
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
 def test_a_window_that_fails_has_the_index_of_its_input(
     reader: RequestReader, window: int, owner: int
@@ -144,6 +158,36 @@ def test_a_failing_image_has_its_index_among_the_inputs() -> None:
     with pytest.raises(EncodingFailed) as caught:
         asyncio.run(pipeline.submit(RequestCosts(), [text, image, text, image, text], DENSE))
     assert caught.value.index == 3
+
+
+class EchoEngine(RecordingEngine):
+    """Returns the first id of each text, and the number of tokens of each image."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        numbers = [job.image_tokens or int(ids[0]) for ids in job.texts_ids]
+        return Result(np.array(numbers, dtype=np.float32)[:, None], 0, 0, 1.0)
+
+
+def test_texts_and_images_have_their_vectors_in_the_order_of_the_inputs() -> None:
+    first, second = rows_from(2)
+    rows = [first, an_image(), second, an_image()]
+    vectors = asyncio.run(pipeline_of(EchoEngine()).dense(RequestCosts(), rows))
+    assert vectors[:, 0].tolist() == [0, 5, 1, 5]
+
+
+def test_windows_have_their_average_or_their_maximum() -> None:
+    (short,), ids = rows_from(1), np.array([2, 0, 6, 0], dtype=np.int32)
+    rows = [short, InputRow(ids, 0, windows=[ids[:2], ids[2:]], weights=[1, 3]), short]
+    pipeline = pipeline_of(EchoEngine())
+    assert asyncio.run(pipeline.dense(RequestCosts(), rows))[:, 0].tolist() == [0, 5, 0]
+    assert asyncio.run(pipeline.logits(RequestCosts(), rows))[:, 0].tolist() == [0, 6, 0]
+
+
+def test_an_image_next_to_a_page_has_no_vectors_of_its_tokens() -> None:
+    page = replace(an_image(), ids=np.ones(3, dtype=np.int32))
+    work = pipeline_of(RecordingEngine()).submit(RequestCosts(), [page, an_image()], MULTI)
+    with pytest.raises(BadRequest, match="an image has only a dense vector"):
+        asyncio.run(work)
 
 
 class SparseEngine(RecordingEngine):

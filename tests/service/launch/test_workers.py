@@ -167,14 +167,16 @@ def test_shutdown_lets_all_processes_finish_their_requests(server: Server) -> No
 
 @pytest.mark.full
 def test_draining_processes_are_idle(minilm_folder: object, tmp_path: Path) -> None:
-    with Server(tmp_path / "log", workers=WORKERS, drain_delay=3) as server:
+    with Server(tmp_path / "log", workers=WORKERS, drain_delay=10_000) as server:
         server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
         worker, _ = workers(server)
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        server.process.send_signal(signal.SIGINT)
+        server.wait_until(lambda: server.client.get("/ready").status_code != 200)
         before = sum(worker.cpu_times()[:2])
         time.sleep(1.5)
         assert sum(worker.cpu_times()[:2]) - before < 0.5
+        server.process.send_signal(signal.SIGINT)  # the second one ends the wait
+        assert server.process.wait(60) == 0
 
 
 @pytest.mark.full

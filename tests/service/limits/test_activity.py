@@ -1,10 +1,15 @@
-"""The heartbeat of an HTTP process that clients use from time to time."""
+"""Whether a server is in use: its heartbeat, its open requests, and the time of its last use."""
 
 import asyncio
 from collections.abc import Callable
 
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
-from embedwell.limits.activity import Heartbeat
+from embedwell.engine.wire.shared_counters import (
+    OPEN_REQUESTS,
+    QUEUED_TOKENS,
+    CounterSlot,
+    SharedCounters,
+)
+from embedwell.limits.activity import Activity, Heartbeat, is_busy, last_use
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -45,3 +50,23 @@ def test_it_always_beats_in_a_process_that_works_without_clients() -> None:
         await until(lambda: row[CounterSlot.HEARTBEAT] > 5)
 
     asyncio.run(run())
+
+
+def test_the_end_of_a_request_is_a_use_of_the_server() -> None:
+    counters = SharedCounters.private()
+    activity = Activity(counters)
+    activity.begin()
+    assert counters.row[OPEN_REQUESTS] == 1 and is_busy([counters])
+    counters.row[CounterSlot.LAST_REQUEST] = 0
+    activity.end()
+    assert counters.row[OPEN_REQUESTS] == 0 and not is_busy([counters])
+    assert counters.row[CounterSlot.LAST_REQUEST] > 0
+
+
+def test_the_texts_of_every_model_are_a_use_of_the_server() -> None:
+    first, second = models = [SharedCounters.private() for _ in range(2)]
+    assert not is_busy(models) and last_use(models) == 0
+    second.row[QUEUED_TOKENS], second.row[CounterSlot.LAST_USED] = 1, 3
+    assert is_busy(models) and last_use(models) == 3
+    first.row[CounterSlot.LAST_REQUEST] = 5
+    assert last_use(models) == 5

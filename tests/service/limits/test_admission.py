@@ -100,6 +100,8 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
             admission.check(500, spent=2)
         with pytest.raises(Overloaded, match=r"but the limit is 0\.0 s"):
             admission.check(500, spent=20)
+        with pytest.raises(Overloaded, match=r"limit is 3\.0 s"), admission.admit(500, spent=2):
+            raise AssertionError("admitted")
     admission.check(1500)
 
 

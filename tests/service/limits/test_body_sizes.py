@@ -33,3 +33,12 @@ def test_an_unusual_body_is_forgotten_after_some_hundred_others() -> None:
     for tokens in (1, 1000, *[200] * 600):
         bodies.observe(1000, tokens)
     assert bodies.estimate(1000) == (200, 200)
+
+
+def test_a_body_of_512_bytes_counts_and_none_has_less_than_a_token() -> None:
+    bodies = BodySizes()
+    bodies.observe(512, 100)
+    assert bodies.estimate(512) == (100, 100)
+    bodies = BodySizes()
+    bodies.observe(1024, 1)
+    assert bodies.estimate(600) == (1, 1)

@@ -144,6 +144,7 @@ def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
         async with asyncio.timeout(120):
             errors = await asyncio.gather(*requests, return_exceptions=True)
         assert [type(error) for error in errors] == [TimedOut] * 3
+        await wait_for_steps(recorder, 2)
         recorder.gate.release(100)
         assert await queue.run(recorder.steps("d", 1), LARGE) == "d"
 
