@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from embedwell_models.encoder.batch import batches_of_similar_length
+from embedwell_models.encoder.threads import thread_count
 from embedwell_models.errors import InputError
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.images.preprocessing import Pixels
@@ -260,7 +261,7 @@ class Embedder(TokenIdEmbedder):
             vector: Floats = self.embed_images([images], max_pixels=max_pixels)[0]
             return vector
         check_images(images)
-        pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
+        pixels = self._preprocessing.pixels_of(images, max_pixels, thread_count())
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.recipe.normalize else vectors
 

@@ -69,6 +69,15 @@ class StoredWeights(Weights):
         array = self._arrays[name]
         return array if isinstance(array, QuantizedMatrix) else PlainTable(array)
 
+    def without(self, prefixes: tuple[str, ...], defaults: Mapping[str, Stored]) -> "StoredWeights":
+        """Return the arrays whose names begin with no prefix. defaults: arrays of missing names."""
+        arrays = {
+            name: array
+            for name, array in {**defaults, **self._arrays}.items()
+            if not name.startswith(prefixes)
+        }
+        return StoredWeights(arrays, as_in_file=self._as_in_file)
+
     def release_pages(self) -> None:
         """Release the pages of mapped files that were read; they are read again when needed."""
         if self._as_in_file:

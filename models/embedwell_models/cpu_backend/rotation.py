@@ -6,11 +6,14 @@ of two of units that fill a row. So numbers that are much larger than the others
 numbers are mixed.
 """
 
+from functools import cache
+
 import numpy as np
 
 from embedwell_models.vectors import Floats
 
 _FEW, _UNIT = 4, 16
+_SMALL = 1 << 18  # multiplications for which OpenBLAS starts no threads, which would wait in a loop
 
 
 def mixed(width: int) -> int:
@@ -22,7 +25,9 @@ def rotate(rows: Floats) -> Floats:
     """Rotate rows (N, K); K is a multiple of 16."""
     units = _units(rows.shape[1])
     fours = np.kron(np.eye(_UNIT // _FEW, dtype=np.float32), hadamard(_FEW))
-    rotated: Floats = hadamard(units) @ (rows.reshape(-1, _UNIT) @ fours).reshape(-1, units, _UNIT)
+    mixed_fours = rows.reshape(-1, 1, units, _UNIT) @ fours
+    count = min(units, _SMALL // (units * _UNIT))  # of the matrix's rows in a product
+    rotated: Floats = hadamard(units).reshape(-1, count, units) @ mixed_fours
     return rotated.reshape(rows.shape)
 
 
@@ -31,6 +36,7 @@ def _units(width: int) -> int:
     return units & -units
 
 
+@cache
 def hadamard(size: int) -> Floats:
     """Return Sylvester's Hadamard matrix (size, size); size is a power of two."""
     matrix = np.ones((1, 1), np.float32)

@@ -39,7 +39,8 @@ def decode(data: bytes, max_pixels: int) -> "Image":
         with Image.open(BytesIO(data), formats=FORMATS) as image:
             check_pixels(image.width, image.height, max_pixels)
             image.load()
-            return _rgb(ImageOps.exif_transpose(image))
+            ImageOps.exif_transpose(image, in_place=True)  # no copy if nothing is to rotate
+            return _rgb(image)
     except UnidentifiedImageError:
         raise ImageError(f"it is in none of the formats {', '.join(FORMATS)}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -66,7 +67,7 @@ def _rgb(image: "Image") -> "Image":
     if image.mode.startswith("I"):
         image = _eight_bit_grey(image)
     if "A" not in image.getbands() and image.info.get("transparency") is None:
-        return image.convert("RGB")
+        return image if image.mode == "RGB" else image.convert("RGB")
     white = new("RGBA", image.size, (255, 255, 255, 255))
     return alpha_composite(white, image.convert("RGBA")).convert("RGB")
 

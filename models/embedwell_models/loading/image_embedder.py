@@ -79,11 +79,8 @@ class ImageEmbedder:
         if spec is None or table is None:
             return None
         nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
-        stored = weights.load(description.image_encoder, spec.encoder)
-        tensors = {"token_table": nothing, **stored}
-        layers = {
-            name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
-        }
+        tensors = weights.load(description.image_encoder, spec.encoder)
+        layers = tensors.without(OUTSIDE_LAYERS, {"token_table": nothing})
         backend = choose_backend(spec.encoder, layers, device, cpu_features)
         parts = ImageParts(description, spec, table, tensors, backend)
         references = ReferenceImageEmbedder(spec.image_size, parts.embed)
@@ -133,7 +130,7 @@ class ImageParts:
         """table: normalised value for each channel and byte, (3, 256)."""
         config = spec.encoder.config
         self._spec, self._table = spec, table
-        self._classes = tensors["token_table"]
+        self._classes = tensors.get("token_table", np.empty((0, config.hidden_size), np.float32))
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
         self._positions = tensors.get("patch.positions")

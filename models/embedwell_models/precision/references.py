@@ -200,13 +200,16 @@ class ReferenceImageEmbedder:
 
         Vectors of an image's tokens are concatenated to one: its cosine is their mean cosine.
         """
-        judged = [*_photographs(self._side, seed=0), *_odd_images(self._side)]
-        vectors = normalize(self._embed(encoder, judged))
-        return normalize(vectors.reshape(len(judged), -1))
+        vectors = normalize(self._embed(encoder, self._judged))
+        return normalize(vectors.reshape(len(self._judged), -1))
 
     def calibrate(self, encoder: Encoder) -> None:
         """Run images through an encoder that observes its inputs; the judged images are others."""
         self._embed(encoder, _photographs(self._side, seed=1))
+
+    @cached_property
+    def _judged(self) -> list[Pixels]:
+        return [*_photographs(self._side, seed=0), *_odd_images(self._side)]
 
 
 def _photographs(side: int, seed: int) -> list[Pixels]:

@@ -238,6 +238,18 @@ def test_a_quantised_tensor_is_named_with_its_type(
         load(changed)
 
 
+def test_a_part_of_the_arrays_stays_as_stored(folder: Path, tmp_path: Path) -> None:
+    half = rewritten(folder, tmp_path, lambda all: {name: all[name].bfloat16() for name in all})
+    loaded = weights.load(half, families.read(folder))
+    zeros = np.zeros((1, 2), np.float32)
+    part = loaded.without(("layers.", "position"), {"bias_table": zeros, "token_table": zeros})
+    assert {*part} == {"token_table", "segment_table", "norm.weight", "norm.bias", "bias_table"}
+    table = part.stored("token_table")
+    assert table is loaded.stored("token_table") and isinstance(table, np.ndarray)
+    assert table.dtype == np.uint16, "bfloat16, which takes half the memory"
+    assert part["bias_table"] is zeros
+
+
 def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])

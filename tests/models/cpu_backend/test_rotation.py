@@ -7,7 +7,7 @@ from embedwell_models.cpu_backend.quantization import quantize_weight
 from embedwell_models.cpu_backend.rotation import hadamard, mixed, rotate, signs
 from embedwell_models.vectors import Floats
 
-WIDTHS = {64: 16, 128: 32, 192: 16, 384: 32, 768: 64, 1536: 128, 2048: 512}
+WIDTHS = {64: 16, 128: 32, 192: 16, 384: 32, 768: 64, 1536: 128, 2048: 512, 4096: 1024}
 
 
 def rows(width: int) -> Floats:
