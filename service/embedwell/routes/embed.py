@@ -18,6 +18,7 @@ from embedwell.routes.common.body import input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.multi_vectors import MultiVectorService
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_body import (
     BinaryResponse,
@@ -47,7 +48,6 @@ from embedwell.routes.embed_sparse import (
     response_numbers,
     sparse_output_name,
 )
-from embedwell.routes.multi_vector import MultiVectorService
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.read.inputs import InputRow
