@@ -132,25 +132,18 @@ def test_of_a_model_that_has_the_sizes_of_texts_config_json_is_fetched_alone(
     assert found(whole.stdout).keys() == FILES.keys(), "it is not taken for fetched before"
 
 
-@pytest.mark.full
-def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
-    with Hub(NAME, FILES) as hub:
+def test_a_model_is_fetched_once_and_its_size_is_logged(pull: Pull) -> None:
+    files = FILES | {"model.safetensors": b"weights" * 100_000}
+    size = sum(map(len, files.values())) / 1e6
+    with Hub(NAME, files) as hub:
         first = pull(hub)
         hub.asked.clear()
         second = pull(hub)
         assert hub.asked == []
-    assert first.stdout == second.stdout
-    assert pull(hub).stdout == first.stdout  # which is gone now
-
-
-def test_the_size_of_a_download_is_logged_once(pull: Pull) -> None:
-    files = FILES | {"model.safetensors": b"weights" * 100_000}
-    size = sum(map(len, files.values())) / 1e6
-    with Hub(NAME, files) as hub:
-        first, second = pull(hub), pull(hub)
     assert f"{NAME} is being fetched" in first.stderr
     assert f"{NAME} is fetched: {len(files)} files, {size:.1f} MB, after " in first.stderr
-    assert "fetched" not in second.stderr
+    assert "fetched" not in second.stderr and first.stdout == second.stdout
+    assert pull(hub).stdout == first.stdout  # which is gone now
 
 
 @pytest.mark.parametrize("revision", ["v1", COMMIT])
@@ -223,9 +216,11 @@ def fetched(hub: Hub) -> set[str]:
 
 
 @pytest.mark.full
-def test_a_model_without_safetensors_is_fetched_and_converted_once(
-    pull: Pull, pickled: dict[str, bytes]
+def test_a_model_without_safetensors_is_converted_once_and_has_the_vectors_of_the_original(
+    pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
+    from embedwell_models.embedder import Embedder
+
     with Hub(NAME, pickled) as hub:
         first = pull(hub)
         assert fetched(hub) == {"pytorch_model.bin", "2_Dense/model.safetensors"}
@@ -240,21 +235,12 @@ def test_a_model_without_safetensors_is_fetched_and_converted_once(
     files = found(first.stdout)
     assert {"model.safetensors", "2_Dense/model.safetensors", "tokenizer.json"} <= files.keys()
     assert not any(name.endswith(".bin") for name in files)
-
-
-@pytest.mark.full
-def test_what_was_converted_has_the_vectors_of_the_original(
-    pull: Pull, pickled: dict[str, bytes], tmp_path: Path
-) -> None:
-    from embedwell_models.embedder import Embedder
-
     source = tmp_path / "source"
     for name, content in pickled.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes(content)
-    with Hub(NAME, pickled) as hub:
-        target = Path(pull(hub).stdout.strip())
     expected = exact_vectors(SentenceTransformer(str(source), device="cpu"), ["the license"])
+    target = Path(first.stdout.strip())
     vectors = Embedder.load(target, device="cpu", dtype="float32").embed(["the license"])
     assert_near(vectors, expected)
 
