@@ -37,6 +37,11 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "word_search compress convert train",
         {"embedwell_classic", "embedwell_lab"},  # compress --sts scores a model
     ),
+    "embedwell_decide": ("questions folder options head families", set()),
+    "embedwell_decide_service": (
+        "confidence conversation decision_service decisions system_one zero_shot router",
+        {"embedwell_decide"},
+    ),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
@@ -86,6 +91,7 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
+    "models/embedwell_models/hub/sources.py",
     "service/embedwell/doors.py",
     "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
     "service/embedwell/routes/words.py",
@@ -152,7 +158,9 @@ def modules_of_the_service(path: Path) -> Iterator[str]:
 
 def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
     packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
-    assert {path.name for path in packages} == {"embedwell_models", "embedwell_classic"}
+    assert {path.name for path in packages} == {
+        *("embedwell_models", "embedwell_classic", "embedwell_decide"),
+    }
     paths = [path for package in packages for path in package.rglob("*.py")]
     assert not violations(paths, modules_of_the_service)
 

@@ -49,7 +49,7 @@ from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DECISION, DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
@@ -145,9 +145,11 @@ class ModelDescription:
 
     @property
     def task(self) -> Task:
-        """Task of the model: to embed texts or tokens, to rerank or to classify."""
+        """Task of the model: to embed texts or tokens, to rerank, to classify or to decide."""
         if self.multi_vector:
             return "multi_vector"
+        if self.outputs == (DECISION,):
+            return "decide"
         return self.classifier.task if self.classifier else "embed"
 
     @property
@@ -197,6 +199,8 @@ class ModelDescription:
         """Names of the outputs of a text (embedwell_models.output_names); empty for a reranker."""
         if self.classifier:
             return ()
+        if outputs := families.named(self.spec.config.family).outputs:
+            return outputs
         if self.multi_vector:
             return (MULTI,)
         sparse = self.recipe.sparse

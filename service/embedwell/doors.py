@@ -42,6 +42,7 @@ ROUTES: Mapping[str, str] = {
     "score": "embedwell.routes.score:router",
     "nim": "embedwell.routes.nim:router",
     "classify": "embedwell.routes.classify:router",
+    "decisions": "embedwell_decide_service.router:router",
     "tokenize": "embedwell.routes.tokenize:router",
     "openai": "embedwell.routes.openai:router",
     "models": "embedwell.routes.models:router",

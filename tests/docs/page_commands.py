@@ -110,6 +110,7 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/python-client.md": "tests/clients/test_examples.py",
     "docs/ray.md": "tests/service/bulk/ray/test_page.py",
     "docs/retrieval.md": "tests/docs/test_retrieval_page.py",
+    "docs/decisions.md": "tests/service/decide/test_decisions.py",
     "docs/rerank.md": "tests/service/routes/test_rerank.py",
     "docs/several-models.md": "tests/service/test_several_models_page.py",
     "docs/sparse.md": "tests/service/routes/test_embed_sparse.py",

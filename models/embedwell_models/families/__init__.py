@@ -80,6 +80,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "colqwen3",
     "colqwen3_5",
     "static",
+    "embedwell_decide.families.laya",
     "embedwell_classic.families.mobilebert",
     "embedwell_classic.families.canine",
     "embedwell_classic.families.funnel",

@@ -106,6 +106,9 @@ class Family:
     for that of the files' chat template.
     states_need_attention: whether the reference code does more to tokens that nothing attends to
     than to ignore them.
+    outputs: names of the outputs of its models (`output_names`), if they neither embed, rerank nor
+    classify; output_loader: loader of what computes them, as "module:function" of a LoadedModel,
+    which returns an OutputComputer (`loading.output_heads`). Empty for other families.
     encoder_loader: loader of an encoder with layers of its own, as "module:function"; "" for the
     common layers. on_torch: whether torch computes these layers.
     replaced_code: classes of remote code (`auto_map`) that the family replaces.
@@ -139,6 +142,8 @@ class Family:
     default_prompt: str = ""
     text_format: str = ""
     states_need_attention: bool = False
+    outputs: tuple[str, ...] = ()
+    output_loader: str = ""
     encoder_loader: str = ""
     on_torch: bool = False
     replaced_code: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pkgutil
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -16,6 +17,8 @@ from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
+_OTHER_LAYOUTS = {"rl_agent_config.json": "embedwell_decide.folder:decision_folder"}
+"""Files of models in other folders than usual -> what links them to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
 
 _NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"
@@ -70,6 +73,10 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
         if peft_folder.has_adapter_alone(folder):
             find = partial(_find, cache=cache)
             return peft_folder.peft_folder(folder, find, cache)
+    for name, read in _OTHER_LAYOUTS.items():
+        if (folder / name).is_file():
+            linked: Path = pkgutil.resolve_name(read)(folder, cache)
+            return linked
     if _names_other_config(folder):
         from embedwell_models.hub import linked_folders  # imports numpy
 
@@ -182,7 +189,7 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     from embedwell_models.hub import conversion  # with numpy, which the other sources do not need
 
     folder = _fetch(model, revision, cache)
-    if (folder / _ADAPTER).is_file():
+    if any((folder / name).is_file() for name in (_ADAPTER, *_OTHER_LAYOUTS)):
         return folder
     target = converted_folder(model, folder, cache)
     parts = conversion.parts_without_safetensors(folder)
@@ -250,7 +257,10 @@ def _fetch(model: str, revision: str | None, cache: Path) -> Path:
         folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:
         raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
-    if not any((folder / name).exists() for name in ("config.json", "modules.json", _ADAPTER)):
+    if not any(
+        (folder / name).exists()
+        for name in ("config.json", "modules.json", _ADAPTER, *_OTHER_LAYOUTS)
+    ):
         raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
     return folder
 

@@ -3,11 +3,13 @@
 B sequences, T tokens, D hidden size.
 """
 
+import pkgutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from embedwell_models import families
 from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.layers import WeightAndBias
@@ -41,6 +43,10 @@ vector of each token, (T, dim).
 
 def choose_output_computer(model: LoadedModel) -> OutputComputer:
     """Choose the heads of a model; raises ModelError if weights cannot be read."""
+    family = families.named(model.description.spec.config.family)
+    if family.output_loader:
+        computer: OutputComputer = pkgutil.resolve_name(family.output_loader)(model)
+        return computer
     if model.description.multi_vector:
         heads = multi_vector_heads(model)
         return lambda batch, _: [

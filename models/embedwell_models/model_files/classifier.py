@@ -43,7 +43,7 @@ _CLASSIFIER_SUFFIX = "ForSequenceClassification"
 _RELEVANCE = ("relevance",)
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
-Task = Literal["embed", "multi_vector", "rerank", "classify"]
+Task = Literal["embed", "multi_vector", "rerank", "classify", "decide"]
 Activation = Literal["sigmoid", "identity", "tanh"]
 _ACTIVATIONS: dict[str, Activation] = {
     "Sigmoid": "sigmoid",

@@ -53,6 +53,7 @@ class RequestReader:
 
     max_length: maximum tokens of a text.
     in_vocabulary: tells whether a token id is in the vocabulary, see Tokenizer.in_vocabulary.
+    special_id: returns the id of the special token of a role, see Tokenizer.special_id.
     """
 
     def __init__(  # noqa: PLR0913 - all but three by name
@@ -99,6 +100,7 @@ class RequestReader:
             raw_token_ids=raw_token_ids,
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
+        self.special_id = tokenizer.special_id
         of_pairs = self._row_tokenizer.for_pairs(segment_offset)
         self._pairs = None if pairs is None else PairRowTokenizer(pairs, of_pairs, max_tokens)
         self._lists = (
@@ -179,7 +181,7 @@ class RequestReader:
             rows = yield from reader.read(each, options)
             dropped = [rows.query_dropped, *(row.dropped for row in rows.documents)]
             costs.truncated += sum(number > 0 for number in dropped)
-            self._count(costs, rows.blocks, len(rows.documents))
+            self.count(costs, rows.blocks, len(rows.documents))
             results.append(rows)
             yield
         return results
@@ -207,7 +209,7 @@ class RequestReader:
         to_tokenize = _tokenization_size(chunks) + len(prompt)
         steps = self._row_tokenizer.read_chunks(chunks, prompt, options)
         document = await self._run_steps(costs, steps, max(size, to_tokenize), to_tokenize)
-        self._count(costs, [document.row], len(chunks))
+        self.count(costs, [document.row], len(chunks))
         return document
 
     async def all_tokens(  # noqa: PLR0913 - the last ones by name
@@ -226,7 +228,7 @@ class RequestReader:
         describe: called with each text, prompt included, and its tokens.
         bytes_per_character: memory that the results take.
         """
-        check_input_count(len(texts), self._max_texts)
+        check_input_count(len(texts), sys.maxsize if options.any_count else self._max_texts)
         prompt = self._before_text(options)
         size = _tokenization_size(texts, len(prompt))
         costs.memory.grow(bytes_per_character * size)
@@ -326,7 +328,7 @@ class RequestReader:
         size = _tokenization_size(inputs, added)
         if size <= _MAX_INLINE_SIZE:
             results = await self._run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
-            self._count(costs, rows_of(results))
+            self.count(costs, rows_of(results))
             return results
         limit = self._row_tokenizer.max_characters(options)
         to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
@@ -342,7 +344,7 @@ class RequestReader:
         results: list[R] = []
         for steps in groups:
             group_results = yield from steps
-            self._count(costs, rows_of(group_results))
+            self.count(costs, rows_of(group_results))
             results += group_results
             yield
         return results
@@ -366,9 +368,10 @@ class RequestReader:
         costs.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
         return [prepared.get(index, text) for index, text in enumerate(texts)]
 
-    def _count(
+    def count(
         self, costs: RequestCosts, rows: Sequence[InputRow], texts: int | None = None
     ) -> None:
+        """Add rows to the costs of a request; raises TooLarge. texts: by default one for each."""
         costs.model_index = self._model
         costs.texts += len(rows) if texts is None else texts
         costs.tokens += sum(row.tokens for row in rows)

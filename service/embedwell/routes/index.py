@@ -57,6 +57,13 @@ ROUTES: Mapping[str, Sequence[RouteEntry]] = {
         RouteEntry("POST", "/predict", RouteTraits(NATIVE, computes=True), "classify"),
         RouteEntry("POST", "/classify", RouteTraits(NATIVE, computes=True), "classify"),
     ),
+    "decisions": (
+        RouteEntry("POST", "/v1/decisions", RouteTraits(OPENAI, computes=True), "decide"),
+        RouteEntry("POST", "/v1/systemone", RouteTraits(NATIVE, computes=True), "decide"),
+        RouteEntry(
+            "POST", "/zero-shot-classification", RouteTraits(NATIVE, computes=True), "classify"
+        ),
+    ),
     "tokenize": (
         RouteEntry("POST", "/tokenize", RouteTraits(NATIVE), "tokens"),
         RouteEntry("POST", "/decode", RouteTraits(NATIVE), "tokens"),

@@ -136,7 +136,8 @@ class Info(TypedDict):
       request can have more texts if they are shorter.
     - `version`: version of embedwell.
     - `model`: primary name of the model, as responses have it.
-    - `task`: what the model is for: `embed`, `multi_vector`, `rerank` or `classify`.
+    - `task`: what the model is for: `embed`, `multi_vector`, `rerank`, `classify` or
+      `decide`.
     - `source`: where the model comes from: a folder, a bundled name, or organisation/name on a hub.
     - `revision`: commit, tag or branch of a model on a hub; null for the newest.
     - `engine_restarts`: how often the engine was replaced since the server started.

@@ -26,11 +26,14 @@ from embedwell_models.output_names import DENSE, MULTI
 Endpoint = Literal["embed", "rerank", "classify"]
 """Cohere's name of an API that a model answers."""
 
-_MODEL_TYPES: dict[Task, Literal["embedding", "rerank", "classify"]] = {
+ModelType = Literal["embedding", "rerank", "classify", "decide"]
+
+_MODEL_TYPES: dict[Task, ModelType] = {
     "embed": "embedding",
     "multi_vector": "embedding",
     "rerank": "rerank",
     "classify": "classify",
+    "decide": "decide",
 }
 
 
@@ -89,7 +92,7 @@ class Model(TypedDict):
     type: Literal["base"]
     capabilities: MistralCapabilities
     max_context_length: PositiveInt
-    model_type: Literal["embedding", "rerank", "classify"]
+    model_type: ModelType
 
 
 @forbid_extra
@@ -219,7 +222,7 @@ class InfinityModel(TypedDict):
     object: Literal["model"]
     created: int
     stats: Stats
-    capabilities: list[Literal["embed", "multi_vector", "rerank", "classify"]]
+    capabilities: list[Task]
 
 
 @forbid_extra

@@ -25,6 +25,7 @@ TAGS = {  # in their order on the page
     "compare": "Similarities of two lists of texts, nearest neighbours, and analogies.",
     "rerank": "The relevance of documents to a query.",
     "classify": "Labels of texts and of text pairs.",
+    "decide": "Probabilities of the answers to typed questions about a text.",
     "tokens": "Token ids, the vector of each token, and the position encodings of models.",
     "batches": "Files of many requests that the server answers later, in OpenAI's format.",
     "OpenAI": "Routes for clients of OpenAI and of Azure.",

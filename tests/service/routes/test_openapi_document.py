@@ -15,8 +15,10 @@ import pytest
 from fastapi import FastAPI
 
 from embedwell.routes import openapi_document
+from embedwell_models.hub.sources import resolve
 from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.laya_model import write_laya
 from tests.models.sparse_encoder import write_splade
 from tests.service.local_server import local_server
 from tests.service.routes.committed import DOCUMENT, JSON, check, check_schema, run_example
@@ -76,12 +78,36 @@ def colbert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 
 @pytest.fixture(scope="module")
+def decider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small decision model."""
+    folder = tmp_path_factory.mktemp("decider")
+    model = write_laya(folder / "model", max_len=512)
+    linked = resolve(str(model), cache=folder / "cache")
+    with local_server(linked, served_name="laya") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small model of inference."""
+    labels = {"0": "entailment", "1": "contradiction"}
+    folder = write_cross_encoder(tmp_path_factory.mktemp("nli"), 2, id2label=labels)
+    with local_server(folder, served_name="nli") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def by_route(
-    reranker: HttpServer, sparse_encoder: HttpServer, colbert: HttpServer
+    reranker: HttpServer,
+    sparse_encoder: HttpServer,
+    colbert: HttpServer,
+    decider: HttpServer,
+    nli: HttpServer,
 ) -> dict[str, HttpServer]:
     """The servers of other models than the default one, by the path or the tag of their routes."""
     rerankers = {"rerank": reranker, "classify": reranker}
-    return {**rerankers, "/embed_sparse": sparse_encoder, "/v1/multi-vector": colbert}
+    others = {"decide": decider, "/zero-shot-classification": nli}
+    return {**rerankers, **others, "/embed_sparse": sparse_encoder, "/v1/multi-vector": colbert}
 
 
 def test_the_committed_document_is_up_to_date(server: Server) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DECISION, DENSE, MULTI, SPARSE, SPARSE_QUERY
 
 PATHS = {
     "classify": "/predict",
@@ -10,6 +10,7 @@ PATHS = {
     DENSE: "/embed",
     MULTI: "/embed",
     SPARSE: "/embed_sparse",
+    DECISION: "/v1/decisions",
 }
 """Path of each task or output of a model."""
 
@@ -22,6 +23,7 @@ _OUTPUTS = {
     MULTI: f"POST {PATHS[MULTI]}, a vector for each token",
     SPARSE: f"POST {PATHS[SPARSE]}",
     SPARSE_QUERY: "of queries",
+    DECISION: f"POST {PATHS[DECISION]}",
 }
 
 

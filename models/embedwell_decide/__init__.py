@@ -1,0 +1,1 @@
+"""Decision models: probabilities of the answers to typed questions about a text."""

@@ -1,0 +1,135 @@
+"""POST /zero-shot-classification: candidate labels for texts, by models of inference (NLI).
+
+A text entails "This example is LABEL." as probably as the label holds: Yin et al. 2019,
+arXiv 1909.00161. The scores are those of transformers' pipeline.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from embedwell.errors import BadRequest, NotOffered
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
+from embedwell.routes.classify import Prediction, Predictions
+from embedwell.routes.common.body import FAIL_FAST, Body, Texts, examples, text_list
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.options import PairBody
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.scores import ranking, softmax
+from embedwell_models.read.inputs import InputOptions, TextPair
+from embedwell_models.vectors import Floats
+
+_ENTAILMENT = "entail"  # beginning of the label
+_TEMPLATE = "This example is {}."
+_PLACE = "{}"
+
+
+class ZeroShotParameters(Body):
+    """Options of the classification.
+
+    - `candidate_labels`: the labels, at least one.
+    - `multi_label`: whether several labels can hold, so that each has a probability of its own.
+      Default: false, and the probabilities sum to 1.
+    - `hypothesis_template`: the sentence that the text entails if a label holds, with `{}` in place
+      of the label. Default: that this example is the label.
+    """
+
+    candidate_labels: Annotated[
+        list[Annotated[str, Field(min_length=1)]], Field(min_length=1), FAIL_FAST
+    ]
+    multi_label: bool | None = None
+    hypothesis_template: str | None = None
+
+
+class ZeroShotRequest(PairBody):
+    """Request body of /zero-shot-classification.
+
+    - `inputs`: a text or a list of texts.
+    - `parameters`: the labels.
+    - `model`: name of a served model. Default: the first one that classifies.
+    """
+
+    model_config = examples(
+        {
+            "inputs": "I like my new phone.",
+            "parameters": {"candidate_labels": ["mobile", "billing"]},
+        }
+    )
+
+    input_fields = ("inputs",)
+
+    inputs: Texts
+    parameters: ZeroShotParameters
+    model: str | None = None
+
+    def pairs(self) -> list[TextPair]:
+        """Return each text with the sentence of each label; raises BadRequest."""
+        template = self.parameters.hypothesis_template or _TEMPLATE
+        if _PLACE not in template:
+            raise BadRequest(
+                f"hypothesis_template has no {_PLACE} for the label, as {_TEMPLATE!r} has",
+                param="parameters",
+            )
+        sentences = [template.replace(_PLACE, it, 1) for it in self.parameters.candidate_labels]
+        return [TextPair(text, it) for text in text_list(self.inputs) for it in sentences]
+
+
+@dataclass(frozen=True)
+class ZeroShotService:
+    """Classifies texts by one model."""
+
+    model: ServedModel
+
+    async def scores(self, context: RequestContext, body: ZeroShotRequest) -> Floats:
+        """Return the score of each label: (texts, labels).
+
+        Raises NotOffered for a model without a label for entailment.
+        """
+        entailment, contradiction = self._columns()
+        pairs, options = body.pairs(), body.input_options()
+        logits = await self._logits(context, pairs, options)
+        each = logits.reshape(-1, len(body.parameters.candidate_labels), logits.shape[1])
+        if body.parameters.multi_label or each.shape[1] == 1:
+            both = softmax(logits[:, [contradiction, entailment]])[:, 1]
+            return both.reshape(each.shape[:2])
+        return softmax(each[:, :, entailment])
+
+    async def _logits(
+        self, context: RequestContext, pairs: list[TextPair], options: InputOptions
+    ) -> Floats:
+        context.memory.grow_by_numbers(len(pairs))
+        rows = await self.model.reader.read_pairs(context, pairs, options)
+        return await self.model.pipeline.logits(context, rows)
+
+    def _columns(self) -> tuple[int, int]:
+        # The labels of entailment and of contradiction, as transformers' pipeline finds them.
+        labels = self.model.pipeline.classifier.labels
+        found = (i for i, label in enumerate(labels) if label.lower().startswith(_ENTAILMENT))
+        entailment = next(found, None)
+        if entailment is None or self.model.description.listwise is not None:
+            raise NotOffered(
+                "this model has no label for entailment, which candidate labels need; serve a "
+                "model of inference (NLI)"
+            )
+        return entailment, len(labels) - 1 if entailment == 0 else 0
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /zero-shot-classification."""
+    models = registry.choice(ZeroShotService, "classify")
+    routes = api_router("classify")
+
+    @routes.post("/zero-shot-classification", summary="Label texts by candidate labels (NLI)")
+    async def zero_shot(context: RequestDep, body: ZeroShotRequest) -> Predictions:
+        scores = await models.choose(body.model).scores(context, body)
+        labels = body.parameters.candidate_labels
+        results: list[Prediction] = [
+            [{"label": labels[i], "score": float(row[i])} for i in ranking(row, None)]
+            for row in scores
+        ]
+        return results[0] if isinstance(body.inputs, str) else results
+
+    return routes
