@@ -6,7 +6,7 @@ B sequences, T tokens, D hidden size.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +18,23 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
-from embedwell_models.torch_backend.device import current_device
+from embedwell_models.torch_backend.device import current_device, runs_triton
+from embedwell_models.torch_backend.embedding_tables import (
+    EmbeddingTables,
+    EmbedRows,
+)
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
 from embedwell_models.torch_backend.pooling import pool
-from embedwell_models.torch_backend.position_hooks import input_position_hooks, set_angles
+from embedwell_models.torch_backend.position_hooks import (
+    PaddedPositionTable,
+    PositionTable,
+    input_position_hooks,
+    set_angles,
+)
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import HostCopy, Tensors, to_tensors
+from embedwell_models.torch_backend.tensors import HostCopy, Tensors, short_or_float32, to_tensors
 from embedwell_models.vectors import Doubles, Floats
 
 RowFunction = Callable[[Tensor], Tensor]
@@ -38,40 +47,81 @@ class InputEmbeddings:
     A look-up is cheap, and float32 keeps the sum of the tables exact.
     """
 
-    def __init__(self, config: EncoderConfig, arrays: Weights, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig,
+        arrays: Weights,
+        device: torch.device,
+        embed_rows: EmbedRows | None = None,
+    ) -> None:
+        """embed_rows: by default the kernel of the device, if it has one."""
         weights = to_tensors(arrays, device)
         self.config, self.device = config, device
-        self.tokens = weights["token_table"].to(device)
+        self._embed_rows = embed_rows or _embed_rows_function(device)
+        # The kernel reads numbers of 16 bits, which are the same in float32.
+        stored = short_or_float32(arrays, "token_table", device) if self._embed_rows else None
+        self.tokens = weights["token_table"] if stored is None else stored
         self.norm = build_norm(config, weights, "norm", device)
         self.positions = input_position_hooks(config, arrays, device)
         # (segments, D). Without pairs, every token belongs to the first segment.
-        self.segments = weights.get("segment_table", self.tokens.new_zeros(1, 1)).to(device)
+        self.segments = weights.get("segment_table", torch.zeros(1, 1, device=device))
         self._project = _projection(weights, device)
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+    def __call__(
+        self, ids: Tensor, layout: SequenceLayout, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
         """Embed token ids (T,), or add positions to token vectors (T, D); return (T, D)."""
         if ids.ndim == 2:
             zeros = torch.zeros_like(layout.positions)
-            return self.norm(self.positions.embed(ids, zeros, layout.positions))
+            return self.norm(self.positions.embed(ids, zeros, layout.positions)).to(dtype)
+        if self._embed_rows is None:
+            return self._project(self._sums(ids, layout)).to(dtype)
+        sums = dtype if self._project is identity else torch.float32
+        return self._project(self._embed_rows(self._tables, ids, layout.positions, sums)).to(dtype)
+
+    def _sums(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         segment = self.segments[0]
         if self.config.two_segments:
             segment = self.segments.index_select(0, ids // self.config.vocab_size)
             ids = ids % self.config.vocab_size
         hidden = self.tokens.index_select(0, ids) * self.config.token_scale + segment
-        return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
+        return self.norm(self.positions.embed(hidden, ids, layout.positions))
+
+    @cached_property
+    def _tables(self) -> EmbeddingTables:
+        config, hooks = self.config, self.positions
+        added = hooks if isinstance(hooks, PositionTable | PaddedPositionTable) else None
+        return EmbeddingTables(
+            tokens=self.tokens,
+            scale=config.token_scale,
+            segments=self.segments,
+            vocab_size=config.vocab_size if config.two_segments else 0,
+            positions=added.table if added else None,
+            padding=added.padding if added else -1,
+            norm=self.norm,
+        )
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the embeddings whose sum is the input: (T, embedding size)."""
         ids = torch.from_numpy(batch.ids).to(self.device)
         positions = torch.from_numpy(batch.positions).to(self.device)
-        zeros = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
+        zeros = self.segments.new_zeros(len(ids), self.tokens.shape[1])
         parts = {
-            "token": lambda: self.tokens.index_select(0, ids) * self.config.token_scale,
+            "token": lambda: self.tokens.index_select(0, ids).float() * self.config.token_scale,
             "position": lambda: self.positions.embed(zeros, ids, positions),
             "segment": lambda: zeros + self.segments[0],
         }
         part: Floats = parts[name]().cpu().numpy()
         return part
+
+
+def _embed_rows_function(device: torch.device) -> EmbedRows | None:
+    """Return the kernel of a GPU; None where torch's operators compute the sum."""
+    if not runs_triton(device):
+        return None
+    from embedwell_models.torch_backend.triton_kernels.embedding import embed_rows
+
+    return embed_rows
 
 
 def _projection(weights: Tensors, device: torch.device) -> Norm:
@@ -230,5 +280,5 @@ def _run(
     num_layers: int | None = None,
 ) -> Tensor:
     # (T,) or (T, D) -> (T, D), after the first `num_layers` layers; None for all.
-    hidden = embeddings(ids, layout).to(layers.dtype)
+    hidden = embeddings(ids, layout, layers.dtype)
     return layers(hidden, layout, len(layers) if num_layers is None else num_layers)

@@ -52,7 +52,7 @@ class EncoderDecoder(TorchEncoder):
                 states = self._run(of_documents.ids, of_documents)
                 means = EncoderStates.of_means(states, of_documents, self._chunk_size)
                 layout = DecoderLayout(queries, means, self.device)
-                inputs = self._embeddings(layout.ids, layout).to(states.dtype)
+                inputs = self._embeddings(layout.ids, layout, states.dtype)
                 hidden = self._decoder(inputs, layout, len(self._decoder))
                 copy = HostCopy(head(pool(hidden, layout, poolings)))
         return copy.wait()

@@ -38,6 +38,7 @@ from embedwell_models.torch_backend.merged_attention import MergedAttention
 from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import (
     AllHeadsNorm,
+    HeadNorms,
     Norm,
     RMSNorm,
     Sum,
@@ -51,7 +52,7 @@ from embedwell_models.torch_backend.operators import (
     PackedAttention,
     operators_for,
 )
-from embedwell_models.torch_backend.position_hooks import layer_position_hooks
+from embedwell_models.torch_backend.position_hooks import Rotary, layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 
@@ -286,11 +287,16 @@ class _Builder:
 
     def attention(self, name: str, spec: AttentionSpec) -> Attention:
         options = self.options(name, spec)
+        query_norm, key_norm = (
+            self.head_norm(f"{name}.{part}_norm", spec) for part in ("query", "key")
+        )
+        fused = self.operators.norms_heads and isinstance(options.positions, Rotary)
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.last(self.linear(name, "output")),
-            query_norm=self.head_norm(f"{name}.query_norm", spec),
-            key_norm=self.head_norm(f"{name}.key_norm", spec),
+            query_norm=query_norm,
+            key_norm=key_norm,
+            head_norms=HeadNorms.of(query_norm, key_norm, spec.heads) if fused else None,
             value_norm=self.value_norm(spec),
             heads=(spec.heads, spec.kv_heads, spec.kv_heads),
             options=options,

@@ -20,7 +20,14 @@ from embedwell_models.torch_backend.attention import (
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
 from embedwell_models.torch_backend.merged_attention import MergedAttention
 from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
-from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, build_norm, identity
+from embedwell_models.torch_backend.norm import (
+    HeadNorms,
+    Norm,
+    Sum,
+    SumAndNorm,
+    build_norm,
+    identity,
+)
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors
 
@@ -30,7 +37,8 @@ class Attention:
     """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
 
     qkv: (T, D) -> (T, (H + 2 * key heads) * Dh). output: (T, H * Dh) -> (T, D). heads: numbers of
-    query, key and value heads. mixed_norm: norm of what `output` reads. first_qkv: as `qkv`, for
+    query, key and value heads. head_norms: those of queries and keys, if their rotation computes
+    them. mixed_norm: norm of what `output` reads. first_qkv: as `qkv`, for
     what the first token of a text reads; None if it reads what the others read. gate: (T, D) ->
     (T, H * Dh), whose sigmoid multiplies what `output` reads; None without a gate.
     """
@@ -39,6 +47,7 @@ class Attention:
     output: OutputLinear
     query_norm: Norm
     key_norm: Norm
+    head_norms: HeadNorms | None
     value_norm: Norm
     heads: tuple[int, int, int]
     options: AttentionOptions
@@ -64,8 +73,8 @@ class Attention:
     def _query_and_key(self, qkv: Tensor, layout: SequenceLayout) -> Sequence[Tensor]:
         rotate, sizes = self.options.positions.rotate, list(self.heads[:2])
         both = qkv[:, : sum(sizes)]
-        if self.query_norm is self.key_norm is identity:
-            return torch.split(rotate(both, layout), sizes, dim=1)
+        if self.head_norms or self.query_norm is self.key_norm is identity:
+            return torch.split(rotate(both, layout, self.head_norms), sizes, dim=1)
         query, key = torch.split(both, sizes, dim=1)
         return rotate(self.query_norm(query), layout), rotate(self.key_norm(key), layout)
 

@@ -42,6 +42,33 @@ class RMSNorm:
 
 
 @dataclass(frozen=True)
+class HeadNorms:
+    """Norms of each head of queries and keys, which one kernel computes with their rotation.
+
+    query_heads: number of the first heads, those of queries. weights, biases: (2, Dh), of queries
+    and of keys. centred: whether they are layer norms, otherwise RMS norms without biases.
+    """
+
+    query_heads: int
+    weights: Tensor
+    biases: Tensor
+    eps: float
+    centred: bool
+
+    @classmethod
+    def of(cls, query: Norm, key: Norm, query_heads: int) -> "HeadNorms | None":
+        """Return two norms of heads as one; None for norms of another kind."""
+        if isinstance(query, RMSNorm) and isinstance(key, RMSNorm) and query.eps == key.eps:
+            weights = torch.stack([query.weight, key.weight])
+            return cls(query_heads, weights, weights, query.eps, centred=False)
+        if isinstance(query, LayerNorm) and isinstance(key, LayerNorm) and query.eps == key.eps:
+            weights = torch.stack([query.weight, key.weight])
+            biases = torch.stack([query.bias, key.bias])
+            return cls(query_heads, weights, biases, query.eps, centred=True)
+        return None
+
+
+@dataclass(frozen=True)
 class AllHeadsNorm:
     """Norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
 

@@ -180,12 +180,14 @@ def fastest_attention(  # noqa: PLR0913 - four are keyword-only
 class Operators:
     """Operators of layers, by default the sum, norm and rotation of torch for any device.
 
-    kernels: triton, or why they are torch's.
+    norms_heads: whether a rotation also computes the norms of the heads. kernels: triton, or why
+    they are torch's.
     """
 
     attention: ChooseAttention
     sum_and_norm: SumAndNorm = sum_and_norm
     rotate_pairs: RotatePairs = rotate_pairs
+    norms_heads: bool = False
     kernels: str = "torch"
 
 
@@ -206,4 +208,4 @@ def triton_operators(attention: ChooseAttention) -> Operators:
     """Return the operators in Triton's kernels."""
     from embedwell_models.torch_backend.triton_kernels import norm, rotary
 
-    return Operators(attention, norm.sum_and_norm, rotary.rotate_in_place, "triton")
+    return Operators(attention, norm.sum_and_norm, rotary.rotate_in_place, True, "triton")

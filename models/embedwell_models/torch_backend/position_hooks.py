@@ -19,6 +19,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.cpu_backend.input_tables import position_table
 from embedwell_models.positions import schemes, tables
+from embedwell_models.torch_backend.norm import HeadNorms
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, text_products, to_device
 
@@ -62,8 +63,13 @@ class PositionHooks:
         """Add positions (T,) to the vectors (T, D) of token ids (T,); return (T, D)."""
         return hidden
 
-    def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
-        """Rotate queries or keys (T, H, Dh) by their positions, maybe in place."""
+    def rotate(
+        self, heads: Tensor, layout: SequenceLayout, norms: HeadNorms | None = None
+    ) -> Tensor:
+        """Rotate queries or keys (T, H, Dh) by their positions, maybe in place.
+
+        norms: computed first, by a RotatePairs of a GPU.
+        """
         return heads
 
     def bias(self, length: int) -> Tensor | None:
@@ -110,10 +116,10 @@ class PositionTable(PositionHooks):
 
     def __init__(self, table: Tensor) -> None:
         """table: (P, D)."""
-        self._table = table
+        self.table, self.padding = table, -1
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        return hidden + self._table.index_select(0, positions)
+        return hidden + self.table.index_select(0, positions)
 
 
 class PaddedPositionTable(PositionHooks):
@@ -121,28 +127,45 @@ class PaddedPositionTable(PositionHooks):
 
     def __init__(self, table: Tensor, padding: int) -> None:
         """table: (1 + P, D), the padding token's row first."""
-        self._table, self._padding = table, padding
+        self.table, self.padding = table, padding
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        counts = (ids != self._padding).to(torch.int32)
+        counts = (ids != self.padding).to(torch.int32)
         before = counts.cumsum(0, dtype=torch.int32) - counts
         starts = torch.arange(len(ids), dtype=torch.int32, device=ids.device) - positions
         rows = (before - before.index_select(0, starts) + 1) * counts
-        return hidden + self._table.index_select(0, rows)
+        return hidden + self.table.index_select(0, rows)
 
 
 class RotatePairs(Protocol):
     """Rotate the first features of heads (T, H, Dh), maybe in place.
 
     cos, sin: (T, rotated features / 2). interleaved: whether pairs are the columns (2i, 2i + 1);
-    otherwise they are a half of the rotated features apart.
+    otherwise they are a half of the rotated features apart. norms: of the heads, computed first;
+    given only where Operators.norms_heads.
     """
 
-    def __call__(self, heads: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor: ...
+    def __call__(
+        self,
+        heads: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        *,
+        interleaved: bool,
+        norms: HeadNorms | None = None,
+    ) -> Tensor: ...
 
 
-def rotate_pairs(heads: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
+def rotate_pairs(
+    heads: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    interleaved: bool,
+    norms: HeadNorms | None = None,
+) -> Tensor:
     """Rotate pairs on any device, see RotatePairs."""
+    assert norms is None
     dim, cos, sin = 2 * cos.shape[1], cos[:, None], sin[:, None]
     rotated, rest = heads[..., :dim], heads[..., dim:]
     if interleaved:
@@ -164,10 +187,13 @@ class Rotary(PositionHooks):
         # Of several lengths; none is released, because recorded passes read it at its address.
         self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
-    def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
+    def rotate(
+        self, heads: Tensor, layout: SequenceLayout, norms: HeadNorms | None = None
+    ) -> Tensor:
         key = (self.scheme, heads.dtype)
         cos, sin = layout.cached(key, lambda each: self._cos_sin(each, heads.dtype).unbind())
-        return self._rotate_pairs(heads, cos, sin, interleaved=self.scheme.interleaved)
+        interleaved = self.scheme.interleaved
+        return self._rotate_pairs(heads, cos, sin, interleaved=interleaved, norms=norms)
 
     def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> Tensor:
         # (2, T, dim / 2)

@@ -36,10 +36,7 @@ class _DecodedTensors(Tensors):
         self._arrays, self._device = arrays, device
 
     def __getitem__(self, name: str) -> Tensor:
-        arrays = self._arrays
-        numbers = arrays.stored(name) if isinstance(arrays, StoredWeights) else arrays[name]
-        tensor = numbers if isinstance(numbers, Tensor) else _as_stored(numbers)
-        return tensor.to(self._device).float()
+        return _on_device(self._arrays, name, self._device).float()
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -49,6 +46,17 @@ class _DecodedTensors(Tensors):
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+
+def short_or_float32(arrays: Weights | Tensors, name: str, device: torch.device) -> Tensor:
+    """Return a tensor of a checkpoint: in 16 bits if it is stored so, otherwise in float32."""
+    tensor = _on_device(arrays, name, device)
+    return tensor if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.float()
+
+
+def _on_device(arrays: Weights | Tensors, name: str, device: torch.device) -> Tensor:
+    numbers = arrays.stored(name) if isinstance(arrays, StoredWeights) else arrays[name]
+    return (numbers if isinstance(numbers, Tensor) else _as_stored(numbers)).to(device)
 
 
 def _as_stored(numbers: Stored) -> Tensor:

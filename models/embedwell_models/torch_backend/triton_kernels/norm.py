@@ -12,7 +12,7 @@ from embedwell_models.torch_backend.norm import LayerNorm, Norm, RMSNorm, Sum, i
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _norm(  # noqa: PLR0913, PLR0917 - kernels take single values
+def normed_row(  # noqa: PLR0913, PLR0917 - kernels take single values
     x: tl.tensor,
     weight: tl.tensor,
     bias: tl.tensor,
@@ -21,6 +21,7 @@ def _norm(  # noqa: PLR0913, PLR0917 - kernels take single values
     width: tl.constexpr,
     centred: tl.constexpr,
 ) -> tl.tensor:
+    """Return the layer norm of a row if `centred`, otherwise its RMS norm."""
     inside = columns < width
     if centred:
         x = tl.where(inside, x - tl.sum(x, axis=0) / width, 0.0)
@@ -59,7 +60,7 @@ def sum_and_norm_kernel(  # noqa: PLR0913, PLR0917
     inside = columns < width
     summed = tl.load(branch + row + columns, mask=inside, other=0.0).to(tl.float32)
     if branch_norm != "none":
-        summed = _norm(
+        summed = normed_row(
             *(summed, branch_weight, branch_bias, branch_eps, columns),
             *(width, branch_norm == "layer"),
         )
@@ -68,7 +69,7 @@ def sum_and_norm_kernel(  # noqa: PLR0913, PLR0917
     if keeps_total:
         tl.store(total + row + columns, summed.to(total.dtype.element_ty), mask=inside)
     if norm != "none":
-        y = _norm(summed, weight, bias, eps, columns, width, norm == "layer")
+        y = normed_row(summed, weight, bias, eps, columns, width, norm == "layer")
         tl.store(out + row + columns, y.to(out.dtype.element_ty), mask=inside)
 
 
@@ -77,7 +78,7 @@ def sum_and_norm(parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor
 
     keeps_sum: False if only the norm is read; then the sum is not written.
     """
-    branch, kinds = parts.branch.contiguous(), (_kind(parts.branch_norm), _kind(norm))
+    branch, kinds = parts.branch.contiguous(), (norm_kind(parts.branch_norm), norm_kind(norm))
     x, width = parts.residual, branch.shape[1]
     adds = x is not None or kinds[0] != "none"
     writes = adds and (keeps_sum or kinds[1] == "none")
@@ -87,7 +88,7 @@ def sum_and_norm(parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor
     if len(branch) and out is not branch:
         sum_and_norm_kernel[(len(branch),)](
             *(branch if x is None else x.contiguous(), branch),
-            *(*_values(parts.branch_norm, branch), total, *_values(norm, branch), out),
+            *(*norm_values(parts.branch_norm, branch), total, *norm_values(norm, branch), out),
             width=width,
             block=block,
             branch_norm=kinds[0],
@@ -99,12 +100,14 @@ def sum_and_norm(parts: Sum, norm: Norm, keeps_sum: bool = True) -> tuple[Tensor
     return total, out
 
 
-def _kind(norm: Norm) -> str:
+def norm_kind(norm: Norm) -> str:
+    """Return "layer", "rms" or "none"; raises KeyError for another norm."""
     kinds: dict[type, str] = {LayerNorm: "layer", RMSNorm: "rms"}
     return "none" if norm is identity else kinds[type(norm)]
 
 
-def _values(norm: Norm, unread: Tensor) -> tuple[Tensor, Tensor, float]:
+def norm_values(norm: Norm, unread: Tensor) -> tuple[Tensor, Tensor, float]:
+    """Return weight, bias and epsilon of a norm. unread: in place of what it lacks."""
     match norm:
         case LayerNorm(weight, bias, eps):
             return weight, bias, eps

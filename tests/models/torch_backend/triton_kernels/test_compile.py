@@ -12,6 +12,7 @@ from triton.compiler import ASTSource
 
 from embedwell_models.torch_backend.triton_kernels import (
     attention,
+    embedding,
     linear,
     norm,
     pooling,
@@ -50,16 +51,24 @@ OTHER_GPUS = [  # with the largest head size that is tried
     (Gpu("cuda", 75, 32, 64 << 10, half="fp16"), 64),  # T4, where torch computes so far
 ]
 every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=str)
-ARRAYS_OF_INTEGERS = {"ends", "skipped", "key_counts", "index"}
+ARRAYS_OF_INTEGERS = {"ids", "places", "ends", "skipped", "key_counts", "index"}
 FLOATS = {"eps", "branch_eps", "scale", "softcap"}
 INTEGERS = {"window", "farthest", "relative"}
 ALWAYS_FLOAT32 = {
     (pooling.pooling_kernel, "out"),
     (linear.row_maximum_kernel, "out"),
     (attention.attention_kernel, "slopes"),
+    *((embedding.embedding_kernel, name) for name in ("segments", "positions", "weight", "bias")),
 }
 NORM: dict[str, object] = {"width": 768, "block": 1024, "has_x": True, "keeps_total": True}
-ROTARY: dict[str, object] = {"heads": 12, "half": 32, "head_block": 16, "half_block": 32}
+ROTARY: dict[str, object] = {
+    **{"heads": 12, "query_heads": 8, "half": 32, "rest": 16},
+    **{"head_block": 16, "half_block": 32, "rest_block": 16},
+}
+EMBEDDING: dict[str, object] = {
+    **{"width": 768, "block": 1024, "tile": 128, "vocab_size": 30522},
+    **{"has_segments": True, "has_positions": True, "norm": "layer"},
+}
 POOLING: dict[str, object] = {"width": 768, "block": 64, "tile": 32}
 PLAIN: dict[str, object] = {
     **{"heads": 12, "shared": 1, "causal": False, "has_window": False, "has_counts": False},
@@ -114,9 +123,12 @@ def test_small_kernels_compile(gpu: Gpu, dtype: str) -> None:
     for activation in ("gelu", "silu", "tanh"):
         constants: dict[str, object] = {"width": 3072, "block": 1024, "activation": activation}
         assert compiled(linear.gated_kernel, constants, dtype, gpu)
-    for interleaved in (False, True):
-        constants = ROTARY | {"interleaved": interleaved}
+    for interleaved, kind in ((False, "none"), (False, "rms"), (True, "layer")):
+        constants = ROTARY | {"interleaved": interleaved, "norm": kind}
         assert compiled(rotary.rotary_kernel, constants, dtype, gpu)
+    for padding in (-1, 1):
+        constants = EMBEDDING | {"padding": padding}
+        assert compiled(embedding.embedding_kernel, constants, dtype, gpu)
     for mode in ("mean", "max", "lasttoken"):
         assert compiled(pooling.pooling_kernel, POOLING | {"mode": mode}, dtype, gpu)
 

@@ -27,6 +27,7 @@ from embedwell_models.torch_backend.operators import (
 )
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.attention import attend
+from embedwell_models.torch_backend.triton_kernels.embedding import embed_rows
 from tests.models.families.checkpoint import Case, write
 from tests.models.torch_backend.encoders import CASES as GRAPH_CASES
 from tests.models.torch_backend.encoders import RELATIVE_CASES
@@ -34,7 +35,7 @@ from tests.models.torch_backend.heads import CPU, PLAIN, RULES, WINDOWS, heads_o
 
 pytestmark = pytest.mark.interpreter
 
-CASES = GRAPH_CASES + RELATIVE_CASES
+CASES = [*GRAPH_CASES, *RELATIVE_CASES, Case("xlm-roberta", {"pad_token_id": 1})]
 OPTIONS = WINDOWS | {"softcap": RULES["softcap"]}
 
 
@@ -81,11 +82,12 @@ def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
     )
     blocks = TorchEncoder(parts, TorchLayers(spec.config, loaded, linear, CPU))
     layers = TorchLayers(spec.config, loaded, linear, CPU, triton_operators(packed))
+    inputs = InputEmbeddings(spec.config, loaded, CPU, embed_rows)
     plan = layers.plan(RECORDED_SHAPES)
     assert plan.shapes and (plan.attention, plan.kernels) == ({"triton": len(layers)}, "triton")
     noise = np.random.default_rng(3)
     batch = Batch.of([noise.integers(6, 99, length) for length in (1, 33, 4)])
     # Padding rows hold what was in the memory before, which may overflow.
     with np.errstate(all="ignore"):
-        found = TorchEncoder(parts, layers).vectors(batch, ["mean"])
+        found = TorchEncoder(inputs, layers).vectors(batch, ["mean"])
     np.testing.assert_allclose(found, blocks.vectors(batch, ["mean"]), atol=2e-5, rtol=1e-4)
