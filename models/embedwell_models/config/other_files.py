@@ -28,6 +28,7 @@ GGUF_WARNINGS = "gguf_warnings.json"
 ONNX = ".onnx"
 """Suffix of files whose folders are served."""
 
+_GLINER = "gliner_config.json"
 _FORMATS = {
     GGUF: "GGUF (llama.cpp)",
     ONNX: "ONNX",
@@ -140,6 +141,8 @@ def format_name(path: Path) -> str:
 
 def other_formats(folder: Path) -> str:
     """Describe a model that a folder has in another program's format; "" without one."""
+    if (folder / _GLINER).is_file():
+        return f"{_GLINER} is of a GLiNER, which labels parts of a text: such models are not served"
     for path in _files(folder):
         if format_name(path):
             return f"{path.relative_to(folder).as_posix()} {other_format(path)}"

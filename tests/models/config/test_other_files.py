@@ -114,3 +114,9 @@ def test_a_file_in_gguf_is_named_as_the_model_to_give(tmp_path: Path, lacking: s
     (tmp_path / "model-Q8_0.gguf").touch()
     with pytest.raises(ModelError, match=r"Q8_0\.gguf is in the format GGUF .*: give the path of"):
         READERS[lacking](tmp_path / lacking)
+
+
+def test_a_gliner_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gliner_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"not a model folder; gliner_config\.json is of a GLiNER"):
+        read_json(tmp_path / "config.json")
