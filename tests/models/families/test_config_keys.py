@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,6 +98,15 @@ def _expected(body: Any) -> Expected:
         rounded = _last_states(body)
     values = _exact(body)
     return Expected(values, float((values - rounded).abs().max()))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread: products as small as these only wait for others."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def equal(actual: Tensor, exact: Expected) -> bool:

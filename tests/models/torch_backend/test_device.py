@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from embedwell_models.encoder.threads import process_thread_count, set_thread_count
+from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import DeviceUnavailableError, ModelError
 from embedwell_models.torch_backend.device import (
     current_device,
@@ -56,7 +56,7 @@ def test_attention_of_cudnn_is_off_on_a_gpu(name: str, enabled: bool) -> None:
 @pytest.fixture
 def inexact() -> Iterator[None]:
     """Let products be rounded, as the environment of some images does, and restore all."""
-    precision, threads = torch.get_float32_matmul_precision(), process_thread_count()
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
     cudnn: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.set_float32_matmul_precision("medium")
     yield
