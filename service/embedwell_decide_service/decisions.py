@@ -34,7 +34,7 @@ class _Question(Body):
 
 
 class PredicateQuestion(_Question):
-    """How likely a statement is true.
+    """Question whether a statement is true.
 
     - `type`: always `predicate`.
     """
@@ -62,7 +62,7 @@ class Option(Body):
 
 
 class ChoiceQuestion(_Question):
-    """Which of several options holds.
+    """Question which of several options holds.
 
     - `type`: always `choice`.
     - `choices`: 2 to 255 options with different values.
@@ -106,7 +106,7 @@ class Level(Body):
 
 
 class ScoreQuestion(_Question):
-    """Which level of a scale holds.
+    """Question which level of a scale holds.
 
     - `type`: always `score`.
     - `levels`: 2 to 255 levels, the lowest first.
@@ -265,7 +265,7 @@ class ScoreAnswer(TypedDict):
 
 @forbid_extra
 class InputTokenDetails(TypedDict):
-    """How many input tokens came from a cache: always none.
+    """Input tokens that came from a cache, or were stored in it: always none.
 
     - `cached_tokens`: always 0.
     - `cache_write_tokens`: always 0.
@@ -277,7 +277,7 @@ class InputTokenDetails(TypedDict):
 
 @forbid_extra
 class OutputTokenDetails(TypedDict):
-    """How many output tokens were reasoning: always none.
+    """Output tokens that were reasoning: always none.
 
     - `reasoning_tokens`: always 0.
     """
@@ -290,9 +290,9 @@ class DecisionUsage(TypedDict):
     """Tokens of a request.
 
     - `input_tokens`: tokens that the model read: the input once for each question.
-    - `input_tokens_details`: how many of them came from a cache.
+    - `input_tokens_details`: those that came from a cache.
     - `output_tokens`: always 0, because the model generates no text.
-    - `output_tokens_details`: how many of them were reasoning.
+    - `output_tokens_details`: those that were reasoning.
     - `total_tokens`: the sum.
     """
 

@@ -23,7 +23,7 @@ Structured = str | dict[str, Any] | list[Any]
 
 
 class Outcomes(Body):
-    """What true and false mean.
+    """Descriptions of true and false.
 
     - `true`: what true means. Default: that the statement holds.
     - `false`: what false means. Default: that it does not hold.
@@ -34,7 +34,7 @@ class Outcomes(Body):
 
 
 class SystemOneNoul(Body):
-    """Whether something is true.
+    """Question whether something is true.
 
     - `type`: always `noul`.
     - `instructions`: the statement or question.
@@ -56,7 +56,7 @@ class SystemOneNoul(Body):
 
 
 class SystemOneChoice(Body):
-    """Which of several options holds.
+    """Question which of several options holds.
 
     - `type`: always `choice`.
     - `instructions`: the question.
@@ -83,7 +83,7 @@ class SystemOneChoice(Body):
 
 
 class SystemOneScore(Body):
-    """Which level of a scale holds.
+    """Question which level of a scale holds.
 
     - `type`: always `score`.
     - `instructions`: the question.

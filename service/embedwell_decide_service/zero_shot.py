@@ -107,8 +107,8 @@ class ZeroShotService:
     def _columns(self) -> tuple[int, int]:
         # The labels of entailment and of contradiction, as transformers' pipeline finds them.
         labels = self.model.pipeline.classifier.labels
-        found = (i for i, label in enumerate(labels) if label.lower().startswith(_ENTAILMENT))
-        entailment = next(found, None)
+        starts = [label.lower().startswith(_ENTAILMENT) for label in labels]
+        entailment = starts.index(True) if True in starts else None
         if entailment is None or self.model.description.listwise is not None:
             raise NotOffered(
                 "this model has no label for entailment, which candidate labels need; serve a "

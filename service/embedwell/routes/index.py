@@ -59,7 +59,11 @@ ROUTES: Mapping[str, Sequence[RouteEntry]] = {
     ),
     "decisions": (
         RouteEntry("POST", "/v1/decisions", RouteTraits(OPENAI, computes=True), "decide"),
+    ),
+    "system_one": (
         RouteEntry("POST", "/v1/systemone", RouteTraits(NATIVE, computes=True), "decide"),
+    ),
+    "zero_shot": (
         RouteEntry(
             "POST", "/zero-shot-classification", RouteTraits(NATIVE, computes=True), "classify"
         ),

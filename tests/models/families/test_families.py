@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import embedwell_classic.families
+import embedwell_decide.families
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
@@ -31,7 +32,7 @@ def test_another_family_is_refused_with_those_there_are(
 def test_every_module_that_describes_families_is_in_the_registry() -> None:
     modules = [
         import_module(f"{package.__name__}.{module.name}")
-        for package in (families, embedwell_classic.families)
+        for package in (families, embedwell_classic.families, embedwell_decide.families)
         for module in pkgutil.iter_modules(package.__path__)
     ]
     described = [family for module in modules for family in getattr(module, "FAMILIES", ())]

@@ -15,7 +15,7 @@ from embedwell.routes.common.router import DirectRoute
 
 @dataclass(frozen=True)
 class RouteEntry:
-    """What a server must know of a route before its module is imported.
+    """Description of a route whose module is not imported yet.
 
     methods: separated by spaces.
     tag: groups the routes in the OpenAPI document.

@@ -110,7 +110,7 @@ class DirectRoute(APIRoute):
 
     @property
     def responder(self) -> object:
-        """What responds to its requests: the same for all of its paths."""
+        """The function that responds to its requests; the paths of an endpoint share it."""
         return self.endpoint
 
     def at(self, path: str) -> "DirectRoute":
