@@ -1,5 +1,6 @@
 """Decisions of a small Laya, by the clients of OpenAI and of TypeSafe, and by the authors' code."""
 
+import json
 import re
 import subprocess
 import sys
@@ -220,3 +221,7 @@ def test_the_example_of_the_page_runs(server: HttpServer) -> None:
     command = [sys.executable, "-c", program]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert printed[1] in {"billing", "support"} and len(printed) == 4
+    (curl,) = re.findall(r"^(curl .*systemone .*)$", page, re.MULTILINE)
+    command = ["bash", "-c", curl.replace("localhost:8080", server.url)]
+    answers = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["answers"]
+    assert answers["refund"].keys() == {"type", "noul"}

@@ -1,6 +1,8 @@
 """Candidate labels against transformers' pipeline, by the client of Hugging Face."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,3 +100,12 @@ def test_a_template_without_a_place_is_refused(server: HttpServer) -> None:
     body = {"inputs": TEXT, "parameters": parameters}
     fault = error(server.post("/zero-shot-classification", body), 400)
     assert fault["message"].startswith("hypothesis_template has no {} for the label")
+
+
+@pytest.mark.full
+def test_the_example_of_the_page_gets_labels(server: HttpServer) -> None:
+    page = (Path(__file__).parents[3] / "docs/decisions.md").read_text(encoding="utf-8")
+    (curl,) = re.findall(r"^(curl .*zero-shot.*)$", page, re.MULTILINE)
+    command = ["bash", "-c", curl.replace("localhost:8080", server.url)]
+    labels = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert {each["label"] for each in labels} == {"mobile", "billing"}
