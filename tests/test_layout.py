@@ -46,6 +46,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
     ),
+    "embedwell_vision": ("families torch_backend", set()),
 }
 WING_FILES = sorted(
     path
@@ -67,7 +68,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # In the core, too, each package imports only from those before it, and from itself.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
-    "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
+    "tables gguf checkpoint vision images families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "
     "inference http telemetry routes inherited playground "
@@ -92,6 +93,7 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
     "models/embedwell_models/hub/sources.py",
+    "models/embedwell_models/vision.py",
     "service/embedwell/doors.py",
     "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
     "service/embedwell/routes/words.py",
@@ -159,7 +161,7 @@ def modules_of_the_service(path: Path) -> Iterator[str]:
 def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
     packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
     assert {path.name for path in packages} == {
-        *("embedwell_models", "embedwell_classic", "embedwell_decide"),
+        *("embedwell_models", "embedwell_classic", "embedwell_decide", "embedwell_vision"),
     }
     paths = [path for package in packages for path in package.rglob("*.py")]
     assert not violations(paths, modules_of_the_service)

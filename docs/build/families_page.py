@@ -38,6 +38,7 @@ from embedwell_models.families.family import TokenizerOverride
 _MODEL_TYPES = "The modules of each value of model_type, of which a variant may apply."
 _NAMES = "The module of each name of EncoderConfig."
 _OVERRIDES = "By the name of a tokenizer class, without its end in Tokenizer."
+_MAX_LINE = 100
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
@@ -111,8 +112,17 @@ def index() -> str:
 
 
 def _assignment(name: str, annotation: str, table: Mapping[str, object], meaning: str) -> str:
-    items = "".join(f"    {key!r}: {value!r},\n" for key, value in table.items())
+    items = "".join(_item(key, value) for key, value in table.items())
     return f'{name}: {annotation} = {{\n{items}}}\n"""{meaning}"""\n'.replace("'", '"')
+
+
+def _item(key: str, value: object) -> str:
+    """Write an item of a table as `ruff format` would."""
+    line = f"    {key!r}: {value!r},\n"
+    if len(line) <= _MAX_LINE + 1 or not isinstance(value, tuple):
+        return line
+    elements = "".join(f"        {each!r},\n" for each in value)
+    return f"    {key!r}: (\n{elements}    ),\n"
 
 
 def _served_item(family: str, types: str, models: str, _: str, __: str, torch: str) -> str:

@@ -41,7 +41,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "nomic",
     "jina_bert",
     "jina_v3",
-    "jina_v4",
+    "embedwell_vision.families.jina_v4",
     "jina_v5",
     "jina_reranker",
     "gte",
@@ -49,15 +49,15 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "eurobert",
     "neobert",
     "llama",
-    "nemotron_vl",
+    "embedwell_vision.families.nemotron_vl",
     "minicpm",
     "phi3",
     "nvembed",
     "qwen",
-    "qwen2_vl",
-    "qwen2_5_vl",
-    "biqwen2_5",
-    "qwen3_vl",
+    "embedwell_vision.families.qwen2_vl",
+    "embedwell_vision.families.qwen2_5_vl",
+    "embedwell_vision.families.biqwen2_5",
+    "embedwell_vision.families.qwen3_vl",
     "qwen3_5",
     "gemma",
     "cost_wise_gemma",
@@ -70,15 +70,15 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "bloom",
     "mpt",
     "lfm2",
-    "clip",
-    "siglip",
-    "jina_clip",
-    "colmodernvbert",
-    "colidefics3",
-    "colpali",
-    "colqwen2",
-    "colqwen3",
-    "colqwen3_5",
+    "embedwell_vision.families.clip",
+    "embedwell_vision.families.siglip",
+    "embedwell_vision.families.jina_clip",
+    "embedwell_vision.families.colmodernvbert",
+    "embedwell_vision.families.colidefics3",
+    "embedwell_vision.families.colpali",
+    "embedwell_vision.families.colqwen2",
+    "embedwell_vision.families.colqwen3",
+    "embedwell_vision.families.colqwen3_5",
     "static",
     "embedwell_decide.families.laya",
     "embedwell_classic.families.mobilebert",
@@ -172,7 +172,7 @@ def read_images(folder: Path) -> ImageSpec:
     """
     options = JsonConfig(folder / "config.json")
     if _import("nomic").is_vision(options):
-        nomic_vision = _import("nomic_vision")
+        nomic_vision = _import("embedwell_vision.families.nomic_vision")
         spec: ImageSpec = nomic_vision.read(options)
         unread = unread_keys(options, nomic_vision.IGNORED)
         return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))

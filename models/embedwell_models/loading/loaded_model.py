@@ -1,12 +1,13 @@
 """The parts of a model, loaded from its folder onto a device in a precision."""
 
 import logging
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from embedwell_models import families
+from embedwell_models import families, vision
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
@@ -45,9 +46,8 @@ from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
-if TYPE_CHECKING:  # imported for a GPU, and when the first image comes
+if TYPE_CHECKING:  # imported for a GPU
     from embedwell_models.torch_backend.encoder import RowFunction
-    from embedwell_models.torch_backend.texts_with_images import TextsWithImages
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class LoadedModel:
     linear: LinearFactory
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
-    load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
+    load_texts_with_images: Callable[[], Any] | None = None
     dtype_of_images: str = "float32"
     replaces_gpu: bool = False
 
@@ -302,23 +302,22 @@ def _why_torch(
     return IMAGE_ENCODER_REASON if description.image_tokens else None
 
 
-def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of `on_torch`
+def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of the loader
     description: ModelDescription,
     inputs: Inputs,
     encoder: Encoder,
     device: Device,
     dtype: str,
     cpu_features: frozenset[str],
-) -> "Callable[[], TextsWithImages] | None":
+) -> Callable[[], Any] | None:
     """Return a function whose first call loads an encoder; None for a model without images."""
     if description.image_tokens is None:
         return None
 
     @cache
-    def load() -> "TextsWithImages":
-        from embedwell_models.loading.on_torch import load_texts_with_images
-
-        return load_texts_with_images(description, inputs, encoder, device, dtype, cpu_features)
+    def load() -> Any:
+        load_encoder = pkgutil.resolve_name(vision.TEXTS_WITH_IMAGES)
+        return load_encoder(description, inputs, encoder, device, dtype, cpu_features)
 
     return load
 

@@ -6,11 +6,10 @@ from functools import cached_property
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
@@ -21,16 +20,14 @@ from embedwell_models.torch_backend.device_heads import (
     TorchLatentAttention,
     device_latent_encoder,
 )
-from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.encoder_factory import (
     AddHead,
     DecoderWeights,
     TorchEncoderFactory,
 )
-from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.linear_adapters import device_linear
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
-from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
 
 
 @dataclass(frozen=True)
@@ -84,23 +81,3 @@ def _decoder_weights(description: ModelDescription) -> DecoderWeights | None:
     if (decoder := description.spec.decoder) is None:
         return None
     return DecoderWeights(decoder, weights.load(description.encoder, decoder.model))
-
-
-def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model
-    description: ModelDescription,
-    inputs: Inputs,
-    encoder: Encoder,
-    device: Device,
-    dtype: str,
-    cpu_features: frozenset[str],
-) -> TextsWithImages:
-    """Load the image encoder of a model whose images are tokens of a text.
-
-    inputs, encoder: for texts. dtype: precision of the image encoder. Raises ModelError
-    for tensors that are missing.
-    """
-    spec, place = description.spec.image_tokens, resolve_device(str(device))
-    assert spec is not None and isinstance(encoder, KernelEncoder | TorchEncoder)
-    linear = image_linear_factory(place, dtype, cpu_features)
-    tower = weights.load(description.encoder, spec.encoder)
-    return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)

@@ -317,7 +317,7 @@ class TokenIdEmbedder:
         if isinstance(self.pages, PatchPages):
             assert self._load_texts_with_images is not None and self._token_head is not None
             cut = [self.pages.patches.cut(pixels) for pixels in images]
-            states = self._load_texts_with_images().states(self._batch([ids]), cut)
+            states: Floats = self._load_texts_with_images().states(self._batch([ids]), cut)
             return self._token_head(states)
         (outputs,) = self._output_computer(self._read_tiles(self.pages, ids, images), [MULTI])
         assert outputs.multi is not None
@@ -359,7 +359,8 @@ class TokenIdEmbedder:
         batch = self._batch([ids[:end]], [first])
         cut = [self.patches.cut(pixels) for pixels in images]
         encoder = self._load_texts_with_images()
-        return self._head(encoder.vectors(batch, cut, self.recipe.pooling))
+        pooled: Floats = encoder.vectors(batch, cut, self.recipe.pooling)
+        return self._head(pooled)
 
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for the preparation."""

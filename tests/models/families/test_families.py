@@ -11,11 +11,14 @@ import pytest
 
 import embedwell_classic.families
 import embedwell_decide.families
+import embedwell_vision.families
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder
+
+WINGS = (embedwell_classic.families, embedwell_decide.families, embedwell_vision.families)
 
 
 @pytest.mark.parametrize("config", [{"model_type": "convnext"}, {}])
@@ -32,7 +35,7 @@ def test_another_family_is_refused_with_those_there_are(
 def test_every_module_that_describes_families_is_in_the_registry() -> None:
     modules = [
         import_module(f"{package.__name__}.{module.name}")
-        for package in (families, embedwell_classic.families, embedwell_decide.families)
+        for package in (families, *WINGS)
         for module in pkgutil.iter_modules(package.__path__)
     ]
     described = [family for module in modules for family in getattr(module, "FAMILIES", ())]

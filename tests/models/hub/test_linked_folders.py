@@ -22,9 +22,9 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER
 from embedwell_models.model_options import ModelOptions
 from tests.models.families.exact import assert_near, exact_vectors
-from tests.models.families.jina_clip import write_v1
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 from tests.models.tiny import write_bert
+from tests.models.vision.families.jina_clip import write_v1
 
 FILES = [encoded(picture(90, 70, seed)) for seed in range(2)]
 TEXTS = ["the license", "a copyright of this work"]

@@ -12,20 +12,46 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from embedwell_models.checkpoint import weights
 from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.encoder.encoder import EncoderOfVectors, Inputs
+from embedwell_models.encoder.device import Device
+from embedwell_models.encoder.encoder import Encoder, EncoderOfVectors, Inputs
 from embedwell_models.images.patches import Patches
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
+from embedwell_models.torch_backend.device import resolve_device
+from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.vectors import Doubles, Floats
+from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
+
+
+def load(  # noqa: PLR0913, PLR0917 - the parts of one model
+    description: ModelDescription,
+    inputs: Inputs,
+    encoder: Encoder,
+    device: Device,
+    dtype: str,
+    cpu_features: frozenset[str],
+) -> "TextsWithImages":
+    """Load the image encoder of a model whose images are tokens of a text.
+
+    inputs, encoder: for texts. dtype: precision of the image encoder. Raises ModelError
+    for tensors that are missing.
+    """
+    spec, place = description.spec.image_tokens, resolve_device(str(device))
+    assert spec is not None and isinstance(encoder, KernelEncoder | TorchEncoder)
+    linear = _linear_factory(place, dtype, cpu_features)
+    tower = weights.load(description.encoder, spec.encoder)
+    return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)
 
 
 class TextsWithImages:
@@ -117,7 +143,7 @@ def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, i
     return np.concatenate(parts, axis=1)
 
 
-def image_linear_factory(
+def _linear_factory(
     device: torch.device, dtype: str, cpu_features: frozenset[str]
 ) -> LinearFactory:
     """Return the factory of linear layers in a floating-point precision.

@@ -12,8 +12,8 @@ from embedwell_models.config.model_spec import (
     Projection,
 )
 from embedwell_models.config.page_format import DESCRIBED_IMAGE, PageFormat
-from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_vision.families import qwen2_5_vl
 
 _CODE = "JinaEmbeddingsV4Model"
 _TYPE = "qwen2_5_vl"

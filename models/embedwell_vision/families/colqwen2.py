@@ -8,8 +8,8 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.page_format import PageFormat
-from embedwell_models.families import qwen2_5_vl, qwen2_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_vision.families import qwen2_5_vl, qwen2_vl
 
 _AUGMENTATION = "<|endoftext|>"
 COLPALI_ENGINE = PageFormat(

@@ -7,8 +7,9 @@ from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import nomic, vision
+from embedwell_models.families import nomic
 from embedwell_models.positions.schemes import GridRotary, Learned
+from embedwell_vision.families import vision
 
 _INNER_EPS = 1e-5  # whatever layer_norm_epsilon is
 _LAYER = "layers.{}"

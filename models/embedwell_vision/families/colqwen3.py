@@ -10,9 +10,9 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.page_format import PageFormat
-from embedwell_models.families import qwen3_vl
-from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_vision.families import qwen3_vl
+from embedwell_vision.families.colqwen2 import COLPALI_ENGINE, project_tokens
 
 _IMAGE = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 _AUGMENTATION = "<|endoftext|>"

@@ -15,14 +15,14 @@ from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config, without_towers
 from embedwell_models.families.family import DocsRow, Family, Variant
-from embedwell_models.families.qwen3_vl import (
+from embedwell_models.families.rope import rotary
+from embedwell_vision.families.qwen3_vl import (
     CHANNELS,
     IMAGE_EPS,
     IMAGE_LAYERS,
     axial_rotary,
     mrope_sections,
 )
-from embedwell_models.families.rope import rotary
 
 _TEXT = "qwen2_vl_text"
 _DEFAULTS = {"rms_norm_eps": 1e-5, "num_key_value_heads": 8, "max_window_layers": 80}

@@ -16,15 +16,15 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from tests.models.families.exact import assert_near, exactly
-from tests.models.families.nomic_vision import (
+from tests.models.image_models import encoded, picture
+from tests.models.tiny import write_bert
+from tests.models.vision.families.nomic_vision import (
     PUBLISHED,
     SQUARE,
     WIDTH,
     Reference,
     write_nomic_vision,
 )
-from tests.models.image_models import encoded, picture
-from tests.models.tiny import write_bert
 
 IMAGES = [picture(*size, seed) for seed, size in enumerate([(200, 100), (90, 333), (17, 40)])]
 FILES = [encoded(image) for image in IMAGES]

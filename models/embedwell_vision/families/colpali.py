@@ -13,7 +13,7 @@ from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.vision import siglip_tokens
+from embedwell_vision.families.vision import siglip_tokens
 
 _TEXT_DEFAULTS: Mapping[str, Any] = {  # of GemmaConfig in transformers
     **{"vocab_size": 256_000, "hidden_size": 3072, "intermediate_size": 24_576},

@@ -5,9 +5,9 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import qwen3_5
-from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
 from embedwell_models.families.family import DocsRow, Family, Variant
-from embedwell_models.families.qwen3_vl import image_tokens
+from embedwell_vision.families.colqwen2 import COLPALI_ENGINE, project_tokens
+from embedwell_vision.families.qwen3_vl import image_tokens
 
 _CODE = "ColQwen3_5"
 _WIDTHS = ("dim", "embed_dim", "dims")  # keys of the number of dimensions, 128 by default

@@ -17,7 +17,9 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from tests.models.families.exact import assert_near, exactly
-from tests.models.families.jina_clip import (
+from tests.models.image_models import encoded, picture
+from tests.models.jina_adapters import TASKS
+from tests.models.vision.families.jina_clip import (
     OF_V1,
     PREPROCESSING,
     ImageReference,
@@ -25,8 +27,6 @@ from tests.models.families.jina_clip import (
     write_v1,
     write_v2,
 )
-from tests.models.image_models import encoded, picture
-from tests.models.jina_adapters import TASKS
 
 SIZES = [(200, 100), (90, 333), (17, 40), (64, 67), (71, 64)]
 IMAGES = [picture(*size, seed) for seed, size in enumerate(SIZES)]

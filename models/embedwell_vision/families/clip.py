@@ -10,9 +10,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import LARGEST, ModelSpec, Projection
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import vision
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
+from embedwell_vision.families import vision
 
 _PROJECTION = "text_projection.weight"
 TENSORS = {

@@ -18,10 +18,11 @@ from torch import Tensor
 from transformers import AutoModel
 
 from embedwell_models.config.json_config import read_object
-from tests.models.families import jina, nomic_vision
-from tests.models.families.nomic_vision import HEADS, LAYERS, PATCH, SIDE, WIDTH
+from tests.models.families import jina
 from tests.models.jina_adapters import TASKS, write_adapters
 from tests.models.tiny import VOCABULARY, write_tokenizer
+from tests.models.vision.families import nomic_vision
+from tests.models.vision.families.nomic_vision import HEADS, LAYERS, PATCH, SIDE, WIDTH
 
 RATIO = 2.6667
 INNER = int(WIDTH * RATIO)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_vision.families import qwen2_5_vl
 
 CODE = "BiQwen2_5"
 _UNUSED = "custom_text_proj.*"  # of a base model for ColQwen2.5, too

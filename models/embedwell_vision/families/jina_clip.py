@@ -13,10 +13,11 @@ from embedwell_models.config.model_spec import Adapters, ImageSpec, ModelSpec
 from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
-from embedwell_models.families import jina_bert, jina_v3, vision
+from embedwell_models.families import jina_bert, jina_v3
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.positions.schemes import GridRotary, Learned
+from embedwell_vision.families import vision
 
 """File with the config.json of the model that `hf_model_name_or_path` of the texts names."""
 

@@ -1,0 +1,1 @@
+"""Families of models that embed images, or texts with images."""

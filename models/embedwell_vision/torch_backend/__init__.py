@@ -1,0 +1,1 @@
+"""Encoders of images that are tokens of a text, on torch."""
