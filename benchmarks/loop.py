@@ -38,10 +38,10 @@ from embedwell.launch.bootstrap import open_listeners, open_model_contexts
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.batch import Batch, FlatRows
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.output_names import DENSE
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
+from embedwell_models.vision import Pixels
 
 _BATCH_TOKENS = 2048
 _RATE = 1e9  # tokens per second, at which every batch may be full

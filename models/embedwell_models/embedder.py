@@ -1,23 +1,16 @@
 """Facade of this package: a loaded model that embeds texts, pairs and images."""
 
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from embedwell_models import vision
 from embedwell_models.encoder.batch import batches_of_similar_length
-from embedwell_models.encoder.threads import thread_count
 from embedwell_models.errors import InputError
-from embedwell_models.images.decoding import MAX_PIXELS
-from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.loading.input_checks import (
-    check_images,
-    check_pairs,
-    check_text,
-    check_texts,
-    kind,
-)
+from embedwell_models.loading.input_checks import check_pairs, check_text, check_texts
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, Overflow
@@ -27,7 +20,8 @@ from embedwell_models.read.windows import merge_by_average, split_windows
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.vectors import Floats, listwise_scores, normalize, truncate_and_normalize
+from embedwell_models.vectors import Floats, listwise_scores, truncate_and_normalize
+from embedwell_models.vision import MAX_PIXELS, Pixels
 
 if TYPE_CHECKING:
     from embedwell_models.loading.loaded_model import LoadedModel
@@ -35,13 +29,16 @@ if TYPE_CHECKING:
 
 
 class Embedder(TokenIdEmbedder):
-    """A model on a device in a precision, which computes vectors of texts, pairs and images."""
+    """A model on a device in a precision, which computes vectors of texts, pairs and images.
+
+    reader: reads texts as rows of token ids.
+    """
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
         super().__init__(model, fingerprint)
         self._load_tokenizer = model.load_tokenizer
-        self._reader = TextReader(  # its errors are those of loading
+        self.reader = TextReader(  # its errors are those of loading
             self.tokenizer,
             self.recipe,
             vocabulary_rows=self.config.vocab_size,
@@ -70,7 +67,7 @@ class Embedder(TokenIdEmbedder):
         """
         if isinstance(texts, str):
             return self.tokenize([texts], prompt=prompt, prompt_name=prompt_name)[0]
-        return self._reader.ids(check_texts(texts), _options(prompt, prompt_name))
+        return self.reader.ids(check_texts(texts), _options(prompt, prompt_name))
 
     def embed(  # noqa: PLR0913 - all but one are keyword-only
         self,
@@ -108,7 +105,7 @@ class Embedder(TokenIdEmbedder):
             vectors = self._embed_chunks(checked, options)
             vectors = truncate_and_normalize(vectors, dimensions, self.recipe.normalize)
             return vectors[0] if single else vectors
-        rows, shown = self._reader.rows(checked, options), show_progress_bar
+        rows, shown = self.reader.rows(checked, options), show_progress_bar
         if not options.windows:
             vectors = self._encode_all(rows, budget, dimensions, self.recipe.normalize, shown)
             return vectors[0] if single else vectors
@@ -139,7 +136,7 @@ class Embedder(TokenIdEmbedder):
         checked, options = check_texts(texts), _options(prompt, prompt_name, on_overflow)
         check_spans(spans, checked)
         options.check_no_windows()
-        read = self._reader.rows_with_tokens(checked, options)
+        read = self.reader.rows_with_tokens(checked, options)
         states, pooled = self._hidden([row for row, _ in read], budget), list[Floats]()
         for index, (_, tokens) in enumerate(read):
             each = tokens_below(self.config.num_vectors, tokens, states[index])
@@ -167,7 +164,7 @@ class Embedder(TokenIdEmbedder):
             return self.embed_tokens([texts], role, budget=budget)[0]
         texts = check_texts(texts)
         if (tokens := self.multi_vector) is None:
-            raise ValueError(f"the model has no vectors of tokens; use {self._right_call()}")
+            raise ValueError(f"the model has no vectors of tokens; use {self.right_call()}")
         options = InputOptions(
             prompt=self.recipe.prompts.get(role, ""), max_length=tokens.max_length(role)
         )
@@ -203,7 +200,7 @@ class Embedder(TokenIdEmbedder):
         if self.classifier is None or self.classifier.listwise:
             does = "embeds texts" if self.classifier is None else "ranks lists"
             raise ValueError(
-                f"the model {does} and cannot score pairs; use {self._right_call()}, or load "
+                f"the model {does} and cannot score pairs; use {self.right_call()}, or load "
                 "a reranker of pairs"
             )
         single = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
@@ -229,7 +226,7 @@ class Embedder(TokenIdEmbedder):
         kind of model, for no documents and for a lone surrogate.
         """
         if self.classifier is None or self.classifier.listwise is None:
-            raise ValueError(f"the model ranks no lists; use {self._right_call()}")
+            raise ValueError(f"the model ranks no lists; use {self.right_call()}")
         check_text(query, "the query")
         if not (checked := check_texts(documents)):
             raise ValueError("give at least one document")
@@ -249,21 +246,8 @@ class Embedder(TokenIdEmbedder):
         max_pixels: maximum pixels of an image. Raises ImageError, TypeError for anything but bytes,
         and ValueError for a model without an image encoder.
         """
-        if self.patches is None and self.pages is not None:
-            raise ValueError("the model has a vector for each token of an image; use embed_pages")
-        if self.patches is not None:
-            each = [images] if isinstance(images, bytes) else images
-            vectors = self.embed_contents([[image] for image in each], max_pixels=max_pixels)
-            return vectors[0] if isinstance(images, bytes) else vectors
-        if self._preprocessing is None:
-            raise ValueError(f"the model has no image encoder; for texts use {self._right_call()}")
-        if isinstance(images, bytes):
-            vector: Floats = self.embed_images([images], max_pixels=max_pixels)[0]
-            return vector
-        check_images(images)
-        pixels = self._preprocessing.pixels_of(images, max_pixels, thread_count())
-        vectors = self.encode_images(pixels)
-        return normalize(vectors) if self.recipe.normalize else vectors
+        vectors: Floats = _image_call("embed_images")(self, images, max_pixels)
+        return vectors
 
     def embed_pages(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> list[Floats]:
         """Embed the tokens of images of pages, for `vectors.maxsim`: B arrays (n, dim).
@@ -273,12 +257,8 @@ class Embedder(TokenIdEmbedder):
         image of more tokens than max_length, and ValueError for a model without vectors of an
         image's tokens.
         """
-        if self.pages is None:
-            raise ValueError(
-                f"the model has no vectors of an image's tokens; use {self._right_call()}"
-            )
-        check_images(images)
-        return [self._embed_page(self.pages.images(image, max_pixels)) for image in images]
+        vectors: list[Floats] = _image_call("embed_pages")(self, images, max_pixels)
+        return vectors
 
     def embed_contents(
         self,
@@ -298,61 +278,19 @@ class Embedder(TokenIdEmbedder):
         does, ImageTokensError for images that do not fit into max_length, and ValueError for a
         model that does not read images as tokens of a text.
         """
-        if self.patches is None:
-            raise ValueError(
-                f"the model reads no texts with images; for texts use {self._right_call()}"
-            )
         options = _options(prompt, prompt_name)
-        parts = [self._parts(content, index, max_pixels) for index, content in enumerate(contents)]
-        vectors = np.empty((len(contents), self.dim), dtype=np.float32)
-        for index, content in enumerate(parts):
-            vectors[index] = self._embed_content(content, options, index)
-        return normalize(vectors) if self.recipe.normalize else vectors
-
-    def _parts(
-        self, content: Sequence[str | bytes | Pixels], index: int, max_pixels: int
-    ) -> list[str | Pixels]:
-        assert self.patches is not None
-        if isinstance(content, str | bytes | np.ndarray) or not content:
-            raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
-        if self.patches.single and len(content) > 1:
-            raise ValueError(f"input {index}: the model embeds one text or one image at a time")
-        parts: list[str | Pixels] = []
-        for part in content:
-            if isinstance(part, bytes):
-                parts.append(self.patches.pixels(part, max_pixels))
-            elif isinstance(part, np.ndarray):
-                parts.append(part)
-            else:
-                check_text(part, f"a part of input {index}")
-                parts.append(part)
-        return parts
-
-    def _embed_content(
-        self, parts: Sequence[str | Pixels], options: InputOptions, index: int
-    ) -> Floats:
-        assert self.patches is not None
-        images = [part for part in parts if not isinstance(part, str)]
-        if images and not self.patches.takes_prompt:
-            options = InputOptions(prompt="")
-        (row,) = self._reader.rows([self.patches.text(parts)], options, index)
-        vector: Floats = self.encode_with_images(row.ids, images)[0]
-        return vector
-
-    def _embed_page(self, images: Sequence[Pixels]) -> Floats:
-        assert self.pages is not None
-        (row,) = self.tokenizer.encode([self.pages.text(images)])
-        return self.encode_page(row.ids, images)
+        vectors: Floats = _image_call("embed_contents")(self, contents, options, max_pixels)
+        return vectors
 
     def _require_dense(self) -> None:
         """Raise ValueError for a model without one vector for each text."""
         if DENSE not in self.output_names:
             raise ValueError(
-                f"the model has no dense vectors of texts; use {self._right_call()}, or load "
+                f"the model has no dense vectors of texts; use {self.right_call()}, or load "
                 "another model"
             )
 
-    def _right_call(self) -> str:
+    def right_call(self) -> str:
         """Return the call for which the model is made."""
         if self.classifier is not None:
             if self.classifier.listwise:
@@ -374,7 +312,7 @@ class Embedder(TokenIdEmbedder):
                 code="not_offered",
                 param="late_chunking",
             )
-        document = self._reader.chunks(chunks, options)
+        document = self.reader.chunks(chunks, options)
         [states] = self.hidden([document.row.ids])
         vectors = list[Floats]()
         for vector in document.pool(states, "mean"):
@@ -409,6 +347,12 @@ class Embedder(TokenIdEmbedder):
                 vectors[batch] = truncate_and_normalize(computed, dimensions, normalized)
                 advance(len(batch))
         return vectors
+
+
+def _image_call(name: str) -> Callable[..., Any]:
+    """Import a call that embeds images."""
+    call: Callable[..., Any] = pkgutil.resolve_name(f"{vision.CALLS}:{name}")
+    return call
 
 
 def _options(

@@ -1,14 +1,15 @@
 """Description of a model folder, read from its small files without weights and torch."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Literal
 
-from embedwell_models import families
+from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.model_spec import (
     Adapters,
@@ -18,12 +19,7 @@ from embedwell_models.config.model_spec import (
 )
 from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
-from embedwell_models.images import preprocessing
-from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
-from embedwell_models.images.patches import PatchPreprocessing
-from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.images.tiles import ImageTokens
-from embedwell_models.model_files import image_options, modules
+from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import declared_dimensions, read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
@@ -54,6 +50,7 @@ from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
 from embedwell_models.vectors import Floats
+from embedwell_models.vision import ImageTokens, Pages, Preprocessing
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +78,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: ImageTokens | None = None
-    pages: TiledPages | SquarePages | PatchPages | None = None
+    pages: Pages | None = None
     multi_vector: MultiVectorOptions | None = None
     unicode_normalization: str = "none"
 
@@ -159,18 +156,9 @@ class ModelDescription:
         return self.spec.images if described else None
 
     @property
-    def value_table(self) -> Floats | None:
-        """Normalised value for each channel and byte of an image, (3, 256); None without one."""
-        described = self.preprocessing or self.pages or self.patches
-        if described is None or isinstance(described, PatchPages | PatchPreprocessing):
-            return None
-        return described.table()
-
-    @property
     def image_tokens(self) -> ImageTokenSpec | None:
         """Image encoder whose vectors are tokens of a text; None as for `images`."""
-        has_images = self.patches is not None or isinstance(self.pages, PatchPages)
-        return self.spec.image_tokens if has_images else None
+        return self.spec.image_tokens if self.patches or self.pages else None
 
     @property
     def reads_images(self) -> bool:
@@ -366,38 +354,12 @@ def _read_spec(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> Mode
 
 def _with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDescription:
     # With the preprocessing of its images, and the image encoder of another model, if it has one.
-    path, spec, images = description.path, description.spec, description.encoder
-    has_other = (path / IMAGE_ENCODER).is_dir()
-    if has_other:
-        images = path / IMAGE_ENCODER
-        spec = replace(spec, images=families.read_images(images), image_tokens=None)
-    embeds = not description.classifier and not description.multi_vector
-    text_format = description.recipe.text_format if embeds else None
-    description = replace(
-        description,
-        spec=spec,
-        image_encoder=images,
-        preprocessing=image_options.read_preprocessing(images, spec),
-        patches=image_options.read_patches(path, encoder, spec, text_format),
-        pages=image_options.read_pages(path, encoder, spec),
-    )
-    if has_other:
-        _check_other_image_encoder(description)
-    return description
-
-
-def _check_other_image_encoder(description: ModelDescription) -> None:
-    # Of an image encoder that was trained for the vectors of this model.
-    spec = description.spec.images
-    if description.outputs[:1] != (DENSE,) or spec is None:
-        raise ModelError(f"{description.path}: a model without dense vectors takes no images")
-    if not description.preprocessing:
-        raise ModelError(f"{description.image_encoder}: it has no {preprocessing.FILES[1]}")
-    if spec.width != description.dim:
-        raise ModelError(
-            f"{description.path}: vectors of texts have {description.dim} dimensions, vectors "
-            f"of images {spec.width}: they cannot be compared"
-        )
+    spec = description.spec
+    if not (spec.images or spec.image_tokens or (description.path / IMAGE_ENCODER).is_dir()):
+        return description
+    read: Callable[[ModelDescription, ModuleEntry], ModelDescription]
+    read = pkgutil.resolve_name(vision.OPTIONS)
+    return read(description, encoder)
 
 
 def _classifier(

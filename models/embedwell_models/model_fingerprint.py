@@ -1,13 +1,13 @@
 """The files of a model that decide its vectors, and their fingerprint."""
 
 import hashlib
+import pkgutil
 from pathlib import Path
 
+from embedwell_models import vision
 from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.option_files import KALM_RERANKER, WORD_VECTORS
 from embedwell_models.config.other_files import sha256
-from embedwell_models.images import pages, patches, preprocessing, tiles
-from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import chat_template, modules
 from embedwell_models.model_files.card import CARD
@@ -33,7 +33,9 @@ def fingerprint(model: ModelDescription) -> str:
 
 def files(model: ModelDescription) -> list[Path]:
     """List all files that are read: weights, tokenizer, options and prompts."""
-    options = [*_module_options(model), *_image_options(model)]
+    options = _module_options(model)
+    if model.reads_images:
+        options += pkgutil.resolve_name(vision.FILES)(model)
     options += [model.path / name for name in ("modules.json", CARD, METADATA)]
     options += [model.encoder / name for name in (WORD_VECTORS, KALM_RERANKER)]
     if model.pair_format or model.recipe.text_format:
@@ -61,16 +63,3 @@ def _module_options(model: ModelDescription) -> list[Path]:
     if stated := options_file(model.path, entries[0].path):
         options.append(stated)
     return [*options, *sparse_files(model.path, entries, model.recipe.sparse)]
-
-
-def _image_options(model: ModelDescription) -> list[Path]:
-    options = []
-    if model.preprocessing:
-        options += preprocessing.files(model.image_encoder)
-        options.append(model.image_encoder / "config.json")
-    if isinstance(model.patches, TilePreprocessing):
-        options += tiles.files(model.encoder)
-    elif model.patches:
-        options += patches.files(model.encoder)
-    options += pages.files(model.encoder) if model.pages else []
-    return options

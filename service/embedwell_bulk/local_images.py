@@ -22,11 +22,10 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.images.pages import Pages
-from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import Floats, normalize
+from embedwell_models.vision import Pages, Pixels
 
 _DECODERS = 4  # threads; Pillow decodes without Python's lock
 
@@ -239,11 +238,11 @@ def load_local_images(
         return LocalPages(model, ImageFiles(embedder.pages.images, most), embedder.pages)
     check_dense(embedder)
     description = ModelDescription.read(settings.find_model(), settings.options)
-    images, preprocessing = embedder.images, description.preprocessing
+    images, preprocessing = description.images, description.preprocessing
     if images is None or preprocessing is None:
         raise BulkError(f"{model.name} reads texts only; choose a model that embeds images")
     _refuse_texts(model.name, prompt, texts)
-    batch = max(1, model.budget // images.spec.tokens)
+    batch = max(1, model.budget // images.tokens)
     return LocalImages(model, ImageFiles(preprocessing.pixels, most, batch))
 
 

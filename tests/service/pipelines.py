@@ -11,12 +11,12 @@ from embedwell.inference.vector_cache import CachedEngine, VectorCache
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.images import ImageReader
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
+from embedwell_vision.reader import ImageReader
 
 LONG = "many words " * 300
 
@@ -68,7 +68,7 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         lists=lists,
         pairs=pairs,
         segment_offset=segment_offset,
-        images=images or ImageReader(max_pixels=100, max_tokens=max_tokens),
+        images=lambda: images or ImageReader(max_pixels=100, max_tokens=max_tokens),
     )
 
 

@@ -4,5 +4,7 @@ JINA_CLIP_TEXT = "text_config.json"
 """Options of the text encoder of a Jina CLIP."""
 KALM_RERANKER = "kalm_cross_encoder_config.json"
 """Options of a KaLM-Reranker."""
+IMAGE_FILES = ("processor_config.json", "preprocessor_config.json")
+"""Options of the preprocessing of images: those of the first file that exists and has any."""
 WORD_VECTORS = "wordembedding_config.json"
 """Options of a folder of word vectors, which has no config.json."""

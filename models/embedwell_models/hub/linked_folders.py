@@ -8,10 +8,9 @@ from pathlib import Path
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.option_files import JINA_CLIP_TEXT
+from embedwell_models.config.option_files import IMAGE_FILES, JINA_CLIP_TEXT
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.huggingface import fetch_config
-from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.modules import IMAGE_ENCODER
 
@@ -48,7 +47,7 @@ def with_image_encoder(texts: Path, images: Path, cache: Path) -> Path:
     texts, images: folders of the two models. Raises ModelError for an image model without weights.
     """
     encoder = images / modules.read_entries(images)[0].path
-    files = [encoder / name for name in ("config.json", *preprocessing.FILES)]
+    files = [encoder / name for name in ("config.json", *IMAGE_FILES)]
     files += safetensors_files.all_weight_files(encoder)
     files.append(encoder / safetensors_files.INDEX)
     links = _links_to_all(texts)

@@ -9,9 +9,9 @@ from typing import Any
 
 from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.linked_folders import linked_folder
-from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_kind
 from embedwell_models.tokenizer.loading import loader
@@ -79,7 +79,7 @@ def _config_of_code(adapter: Path, config: Path) -> str:
     # "" for the file as it is. PEFT names no class, but the processor next to the adapter does.
     if has_modules(adapter):
         return ""
-    files = (JsonConfig.optional(adapter / name) for name in preprocessing.FILES)
+    files = (JsonConfig.optional(adapter / name) for name in IMAGE_FILES)
     processors = {file.get("processor_class", "") for file in files}
     name = next((name for each, name in _CODES.items() if each in processors), "")
     return json.dumps({**read_object(config), "architectures": [name]}) if name else ""
@@ -109,7 +109,7 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     weights = _encoder(base)
     needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.all_weight_files(weights)
-    needed += (_encoder(adapter) / name for name in preprocessing.FILES)
+    needed += (_encoder(adapter) / name for name in IMAGE_FILES)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}
     for name in adapters.FILES:

@@ -1,4 +1,4 @@
-"""Checks of the texts, pairs and images that a caller gives to a model."""
+"""Checks of the texts and pairs that a caller gives to a model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -43,15 +43,6 @@ def check_pairs(pairs: Any) -> list[tuple[str, str | None]]:
             check_text(second, f"the second text of pair {index}")
         checked.append((first, second))
     return checked
-
-
-def check_images(images: Any) -> None:
-    """Raise TypeError for anything but a sequence of bytes."""
-    if isinstance(images, bytes):
-        raise TypeError("images are a list of bytes, not bytes")
-    for index, image in enumerate(images):
-        if not isinstance(image, bytes):
-            raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")
 
 
 def kind(value: Any) -> str:

@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedwell_models import families, vision
 from embedwell_models.checkpoint import weights
@@ -19,18 +19,11 @@ from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.loading.backends import (
-    IMAGE_ENCODER_REASON,
-    Backend,
     HostLinearFactory,
     TableBackend,
     choose_backend,
     choose_device,
     why_torch_for_custom_encoder,
-)
-from embedwell_models.loading.image_embedder import (
-    ImageEmbedder,
-    ImagePrecision,
-    dtype_without_int8,
 )
 from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.model_description import ModelDescription
@@ -44,14 +37,12 @@ from embedwell_models.precision.references import (
 )
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.vectors import Floats
+from embedwell_models.vision import ImageEncoders
 
 if TYPE_CHECKING:  # imported for a GPU
     from embedwell_models.torch_backend.encoder import RowFunction
 
 log = logging.getLogger(__name__)
-
-_OF_IMAGES = "images."  # prefix of the image encoder's layers among the magnitudes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +53,9 @@ class LoadedModel:
     None without kernels. why_torch: what torch computes; None if the kernels compute everything.
     trials: the results of the tried precisions. input_magnitudes: what int8 was calibrated with;
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
-    output is bit-identical in every batch. images: the image encoder; None if the model has none.
-    graphs: how a GPU computes passes, after the encoder is warm.
-    load_texts_with_images: returns the encoder of texts with images, which the first call loads;
-    None if the model has none. dtype_of_images: precision of its image encoder. replaces_gpu:
-    whether the CPU computes because the model does not fit into the GPU's free memory.
+    output is bit-identical in every batch. images: the encoders of images; None if the model has
+    none. graphs: how a GPU computes passes, after the encoder is warm. replaces_gpu: whether the
+    CPU computes because the model does not fit into the GPU's free memory.
     """
 
     description: ModelDescription
@@ -81,10 +70,8 @@ class LoadedModel:
     trials: Sequence[Trial]
     input_magnitudes: Magnitudes | None
     linear: LinearFactory
-    images: ImageEmbedder | None
+    images: ImageEncoders | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
-    load_texts_with_images: Callable[[], Any] | None = None
-    dtype_of_images: str = "float32"
     replaces_gpu: bool = False
 
     @property
@@ -150,8 +137,7 @@ class LoadedModel:
         head = _head(description, backend.linear)
         compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
-        known_for_texts, known_for_images = _measured(measured)
-        calibration = Calibration(sentences.calibrate, known_for_texts)
+        calibration = Calibration(sentences.calibrate, _measured_of_texts(measured))
         inputs = backend.inputs(description.spec, arrays)
         graphs = RecordedShapes(options.cuda_graphs)
         factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
@@ -160,14 +146,16 @@ class LoadedModel:
         else:
             choice = build_in_precision(factory, options.dtype, sentences)
             sentences.check(choice.encoder)
-        images = ImageEmbedder.load(
-            description, backend.device, choice.dtype, cpu_features, known_for_images
-        )
+        images = None
+        if description.reads_images:
+            load_images = pkgutil.resolve_name(vision.ENCODERS)
+            images = load_images(
+                description, inputs, choice, backend.device, cpu_features, measured
+            )
         release_gpu_cache()  # of the precisions that were not chosen
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
-        image_dtype = dtype_without_int8(choice.dtype, cpu_features)
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
@@ -179,16 +167,12 @@ class LoadedModel:
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
-            why_torch=_why_torch(description, backend, images),
+            why_torch=backend.reason or (images.why_torch if images else None),
             trials=choice.trials,
             input_magnitudes=_all_magnitudes(choice.dtype, calibration, images),
             linear=backend.linear,
             images=images,
             graphs=graphs,
-            load_texts_with_images=_texts_with_images_loader(
-                description, inputs, choice.encoder, backend.device, image_dtype, cpu_features
-            ),
-            dtype_of_images=image_dtype,
         )
 
     @classmethod
@@ -221,31 +205,19 @@ class LoadedModel:
         )
 
 
-def _measured(
-    measured: LoadMeasurements | None,
-) -> tuple[Magnitudes | None, ImagePrecision | None]:
-    """Return what int8 was calibrated with for texts, and the precision for images."""
-    if measured is None:
-        return None, None
-    texts, images = dict[str, Floats](), dict[str, Floats]()
-    for name, each in (measured.input_magnitudes or {}).items():
-        of_images = name.startswith(_OF_IMAGES)
-        (images if of_images else texts)[name.removeprefix(_OF_IMAGES)] = each
-    dtype = measured.image_dtype
-    if dtype is None or (dtype in QUANTIZED and not images):
-        return texts or None, None
-    return texts or None, ImagePrecision(dtype, images or None)
+def _measured_of_texts(measured: LoadMeasurements | None) -> Magnitudes | None:
+    """Return what int8 was calibrated with by texts."""
+    known = ((measured and measured.input_magnitudes) or {}).items()
+    return {name: each for name, each in known if not name.startswith(vision.LAYERS)} or None
 
 
 def _all_magnitudes(
-    dtype: str, calibration: Calibration, images: ImageEmbedder | None
+    dtype: str, calibration: Calibration, images: ImageEncoders | None
 ) -> Magnitudes | None:
     """Return what int8 was calibrated with, also for images; None in another precision."""
     if dtype not in QUANTIZED or calibration.magnitudes is None:
         return None
-    of_images = (images and images.magnitudes) or {}
-    named = {f"{_OF_IMAGES}{name}": each for name, each in of_images.items()}
-    return {**calibration.magnitudes, **named}
+    return {**calibration.magnitudes, **(images.magnitudes if images else {})}
 
 
 def _why_gpu_is_full(description: ModelDescription, device: str, error: Exception) -> str:
@@ -290,36 +262,6 @@ def _warn_of_assumed_pooling(description: ModelDescription) -> None:
             "another",
             *(description.path, description.recipe.pooling[0]),
         )
-
-
-def _why_torch(
-    description: ModelDescription, backend: Backend, images: ImageEmbedder | None
-) -> str | None:
-    if backend.reason:
-        return backend.reason
-    if images and images.why_torch:
-        return images.why_torch
-    return IMAGE_ENCODER_REASON if description.image_tokens else None
-
-
-def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of the loader
-    description: ModelDescription,
-    inputs: Inputs,
-    encoder: Encoder,
-    device: Device,
-    dtype: str,
-    cpu_features: frozenset[str],
-) -> Callable[[], Any] | None:
-    """Return a function whose first call loads an encoder; None for a model without images."""
-    if description.image_tokens is None:
-        return None
-
-    @cache
-    def load() -> Any:
-        load_encoder = pkgutil.resolve_name(vision.TEXTS_WITH_IMAGES)
-        return load_encoder(description, inputs, encoder, device, dtype, cpu_features)
-
-    return load
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:

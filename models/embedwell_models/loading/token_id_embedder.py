@@ -1,26 +1,23 @@
 """A loaded model that computes vectors from token ids."""
 
 import logging
+import pkgutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from embedwell_models import model_fingerprint
+from embedwell_models import model_fingerprint, vision
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.batch import Batch, IdRows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
-from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
-from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
@@ -28,6 +25,7 @@ from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, TokenIds, normalize
+from embedwell_models.vision import ImageVectors, Pixels
 
 if TYPE_CHECKING:
     from embedwell_models.loading.loaded_model import LoadedModel
@@ -53,9 +51,10 @@ class TokenIdEmbedder:
 
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
-    images: the image encoder; None if the model has none. patches: the preprocessing of images that
-    are tokens of a text; None for a model without them. pages: the same, for images whose tokens
-    have a vector each. graphs: how a GPU computes passes, after `warm`.
+    images: the encoders of images; None if the model has none. preprocessing: of images that have
+    vectors of their own; None for a model without them. patches: the same, for images that are
+    tokens of a text. pages: the same, for images whose tokens have a vector each. graphs: how a GPU
+    computes passes, after `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
     equal except for rounding on a GPU.
@@ -160,7 +159,6 @@ class TokenIdEmbedder:
         from embedwell_models.loading.output_heads import (
             choose_output_computer,
             text_vectors,
-            token_head,
         )
 
         use_one_torch_thread_after_fork()
@@ -186,13 +184,16 @@ class TokenIdEmbedder:
             fingerprint or f"{model_fingerprint.fingerprint(description)}-{model.dtype}"
         )
         self.output_names = (LISTWISE,) if description.listwise else description.outputs
-        self.images, self._preprocessing = model.images, description.preprocessing
+        self.images, self.preprocessing = model.images, description.preprocessing
         self.patches, self.pages = description.patches, description.pages
-        self._load_texts_with_images = model.load_texts_with_images
-        self._dtype_of_images, self.graphs = model.dtype_of_images, model.graphs
+        self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
+        self._batch = partial(_checked_batch, self.config, self.multi_vector)
         self._vectors, self._output_computer = text_vectors(model), choose_output_computer(model)
-        self._token_head = token_head(model) if isinstance(self.pages, PatchPages) else None
+        self._image_vectors: ImageVectors | None = None
+        if model.images is not None:
+            build = pkgutil.resolve_name(vision.VECTORS)
+            self._image_vectors = build(model, self._batch, self._vectors, self._output_computer)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -202,8 +203,6 @@ class TokenIdEmbedder:
     @property
     def image_dtype(self) -> str | None:
         """Precision of the image encoder; None without one."""
-        if self._load_texts_with_images is not None:
-            return self._dtype_of_images
         return self.images.dtype if self.images else None
 
     @property
@@ -296,13 +295,9 @@ class TokenIdEmbedder:
 
         Raises ValueError for a model without an image encoder.
         """
-        if self.pages is not None:
-            raise ValueError("the model has a vector for each token of an image; use encode_page")
-        if self.patches is not None:
-            raise ValueError("images are tokens of a text; use encode_with_images")
-        if self.images is None:
+        if self._image_vectors is None:
             raise ValueError("the model has no image encoder")
-        return self.images.encode(images)
+        return self._image_vectors.encode_images(images)
 
     def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         """Embed each token of the image of a page: (length, dim).
@@ -311,30 +306,9 @@ class TokenIdEmbedder:
         see Pages.images. Raises ImageTokensError for ids that do not fit the images, and ValueError
         for other ids that the model does not have and for a model of other images.
         """
-        if self.pages is None:
+        if self._image_vectors is None or self.pages is None:
             raise ValueError("the model has no vectors of an image's tokens")
-        self.pages.check_tokens(ids, images)
-        if isinstance(self.pages, PatchPages):
-            assert self._load_texts_with_images is not None and self._token_head is not None
-            cut = [self.pages.patches.cut(pixels) for pixels in images]
-            states: Floats = self._load_texts_with_images().states(self._batch([ids]), cut)
-            return self._token_head(states)
-        (outputs,) = self._output_computer(self._read_tiles(self.pages, ids, images), [MULTI])
-        assert outputs.multi is not None
-        return outputs.multi
-
-    def _read_tiles(
-        self,
-        tiled: TiledPages | SquarePages | TilePreprocessing,
-        ids: TokenIds,
-        images: Sequence[Pixels],
-    ) -> Batch:
-        """Return a text with the vectors of the tiles in place of those of its image tokens."""
-        assert self.images is not None
-        batch = self._batch([ids])
-        vectors = self._inputs.part("token", batch)
-        vectors[batch.ids == tiled.id] = self.images.encode(tiled.tiles(images))
-        return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
+        return self._image_vectors.encode_page(ids, images)
 
     def encode_with_images(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         """Embed a text with images: (1, dim), not normalised.
@@ -346,21 +320,11 @@ class TokenIdEmbedder:
         do not fit the images, and ValueError for other ids that the model does not have and for a
         model without such an encoder.
         """
-        if self.patches is None:
+        if self._image_vectors is None or self.patches is None:
             raise ValueError("the model has no image encoder")
         if not images:
             return self.encode([ids], normalized=False)
-        self.patches.check_tokens(ids, images)
-        if isinstance(self.patches, TilePreprocessing):
-            read = self._read_tiles(self.patches, ids, images)
-            return self._vectors(read)
-        assert self._load_texts_with_images is not None
-        first, end = self.patches.pooled_tokens(ids)
-        batch = self._batch([ids[:end]], [first])
-        cut = [self.patches.cut(pixels) for pixels in images]
-        encoder = self._load_texts_with_images()
-        pooled: Floats = encoder.vectors(batch, cut, self.recipe.pooling)
-        return self._head(pooled)
+        return self._image_vectors.encode_with_images(ids, images)
 
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
@@ -368,11 +332,8 @@ class TokenIdEmbedder:
         self.try_out([[0]] * 4)  # the id 0 is in every vocabulary
         if self.device.type != "cpu":
             self._warm_kernels()
-        if self.images is not None:
-            side = self.images.spec.image_size
-            self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
-        if self._load_texts_with_images is not None:
-            self._load_texts_with_images()
+        if self._image_vectors is not None:
+            self._image_vectors.warm()
 
     def _warm_kernels(self) -> None:
         # A request that is the first of its kind would wait a second for each kernel's compiler.
@@ -403,8 +364,15 @@ class TokenIdEmbedder:
             return ids
         return [[*row, *[self._pad_id] * (self.max_length - len(row))] for row in ids]
 
-    def _batch(self, ids: IdRows, prompt_token_counts: Sequence[int] = ()) -> Batch:
-        batch, config = Batch.of(ids, prompt_token_counts), self.config
-        batch.check_bounds(config.num_ids, config.max_tokens, config.min_tokens)
-        id = self.multi_vector.unattended_id if self.multi_vector else None
-        return batch if id is None else batch.without_attention_to_trailing(id)
+
+def _checked_batch(
+    config: EncoderConfig,
+    rules: MultiVectorRules | None,
+    ids: IdRows,
+    prompt_token_counts: Sequence[int] = (),
+) -> Batch:
+    """Return a batch of token ids; raises ValueError for ids and lengths that do not exist."""
+    batch = Batch.of(ids, prompt_token_counts)
+    batch.check_bounds(config.num_ids, config.max_tokens, config.min_tokens)
+    id = rules.unattended_id if rules else None
+    return batch if id is None else batch.without_attention_to_trailing(id)

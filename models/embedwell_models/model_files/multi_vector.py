@@ -5,28 +5,23 @@ arXiv 2004.12832). Supported folders: sentence-transformers' MultiVectorEncoder,
 Stanford's ColBERT.
 """
 
+import pkgutil
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from embedwell_models import vision
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
-from embedwell_models.images.pages import read_processor
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_card, read_prompts
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.model_files.vector_modules import (
-    Dense,
-    Module,
-    Normalize,
-    projection_modules,
-)
+from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
@@ -38,7 +33,6 @@ ROLES: tuple[TextRole, TextRole] = ("query", "document")
 _TENSOR = "linear.weight"  # Stanford's projection, in the encoder's file
 _PUNCTUATION = tuple(string.punctuation)
 _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
-_KINDS_OF_PAGES = _KINDS - {"Dense"}  # the model's own projection is in its checkpoint
 _LENGTH = 32  # default number of tokens of an expanded query
 
 
@@ -123,17 +117,12 @@ class MultiVectorOptions:
         Raises ModelError for an option or a module that is not supported.
         """
         card, hidden_size = read_card(folder), spec.config.hidden_size
-        encoder, projection = folder / entries[0].path, spec.token_projection
         if spec.page_format is not None:
-            if projection is not None and not projection.always:
-                return None
-            _check_kinds(folder, entries, _KINDS_OF_PAGES)
-            if _skipped(folder, entries)[0]:
-                raise ModelError(f"{folder}: skiplist_words of a model of pages are not supported")
-            following = tuple(projection_modules(entries[0].path, hidden_size, projection))
-            return _of_pages(encoder, following, spec.page_format)
+            of_pages: MultiVectorOptions | None
+            of_pages = pkgutil.resolve_name(vision.PAGE_OPTIONS)(folder, entries, spec)
+            return of_pages
         if not has_modules(folder):
-            config = JsonConfig.optional(encoder / "config.json")
+            config = JsonConfig.optional(folder / entries[0].path / "config.json")
             is_stanford = STANFORD in config.get("architectures", ())
             return _read_stanford(folder, hidden_size) if is_stanford else None
         native = card.get("model_type", "") == "MultiVectorEncoder"
@@ -150,32 +139,13 @@ NEXT_TO_DENSE = MultiVectorOptions(modules=(), normalize=True)
 """A projection of every token's state, next to the dense vector of a text."""
 
 
-def _of_pages(
-    encoder: Path, following: tuple[Module, ...], page_format: PageFormat
-) -> MultiVectorOptions:
-    # As the processors of transformers read queries.
-    processor = read_processor(encoder)
-    prefix = processor.get("query_prefix", page_format.query_prefix)
-    prompt = page_format.query_start + prefix + page_format.query_prefix_end * bool(prefix)
-    roles = ROLES if page_format.formats_documents else ROLES[:1]
-    return MultiVectorOptions(
-        modules=following,
-        normalize=True,
-        query_length=processor.get("q_max_length") or page_format.query_length,
-        query_suffix=QuerySuffix(
-            page_format.augmentation, page_format.augmentations, page_format.query_end, roles
-        ),
-        prompts={"document": "", **dict.fromkeys(roles, prompt)},
-    )
-
-
 def _read_modules(
     folder: Path, entries: Sequence[ModuleEntry], hidden_size: int, native: bool
 ) -> MultiVectorOptions:
     # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
     # steps.
     card = read_card(folder)
-    _check_kinds(folder, entries, _KINDS)
+    check_kinds(folder, entries, _KINDS)
     kinds = [entry.kind for entry in entries[1:]]
     following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
     normalize = following[-1:] == [Normalize()]
@@ -185,7 +155,7 @@ def _read_modules(
         raise ModelError(
             f"{options.path}: query_expansion without a MultiVectorMask is not supported"
         )
-    words, roles = _skipped(folder, entries) if native else (_words(card), ("document",))
+    words, roles = skipped_words(folder, entries) if native else (_words(card), ("document",))
     return MultiVectorOptions(
         modules=tuple(following[:-1] if normalize else following),
         normalize=normalize or not native,
@@ -200,8 +170,8 @@ def _read_modules(
     )
 
 
-def _check_kinds(folder: Path, entries: Sequence[ModuleEntry], following: set[str]) -> None:
-    # following: allowed kinds of all modules but the first.
+def check_kinds(folder: Path, entries: Sequence[ModuleEntry], following: set[str]) -> None:
+    """Raise ModelError for other modules. following: allowed kinds of all but the first."""
     kinds = [entry.kind for entry in entries]
     if kinds[0] != "Transformer" or not {*kinds[1:]} <= following:
         raise ModelError(
@@ -288,9 +258,10 @@ def _words(card: JsonConfig) -> tuple[str, ...]:
     return tuple(card.get("skiplist_words", _PUNCTUATION))
 
 
-def _skipped(
+def skipped_words(
     folder: Path, entries: Sequence[ModuleEntry]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words whose tokens have no vector, and the roles of texts with such tokens."""
     words: tuple[str, ...] = ()
     roles: tuple[str, ...] = ("document",)
     for entry in entries:

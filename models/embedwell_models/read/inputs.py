@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError, TooManyTokensError
-from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.read.prompts import Role
 from embedwell_models.tokenizer.tokens import Side
+from embedwell_models.vision import Pixels
 
 
 class ImageFile(Protocol):

@@ -17,7 +17,7 @@ from embedwell_models.errors import (
 )
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument, ChunkReader
-from embedwell_models.read.images import PreparedContent, PreparedInput
+from embedwell_models.read.images import PreparedInput
 from embedwell_models.read.inputs import InputOptions, InputRow, TextOrIds, check_tokens
 from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import Steps
@@ -96,12 +96,12 @@ class RowTokenizer:
                     rows.append(self._windows.split_ids(item, index))
                     continue
                 rows.append(self._text_row(index, ids, options, side, (), 0))
-            elif isinstance(item, PreparedContent):
+            elif item.text is None:
+                rows.append(item.row(None, index))
+            else:
                 prompted = (start, count) if item.takes_prompt else ((), count)
                 row = self._text_row(index, next(encoded), options, side, *prompted)
                 rows.append(item.row(row, index))
-            else:
-                rows.append(item.row())
         return rows
 
     def _text_row(  # noqa: PLR0913, PLR0917 - of one call
@@ -356,9 +356,9 @@ def _prompted(inputs: Sequence[TextOrImage], prompt: str) -> tuple[list[str], li
     for position, item in enumerate(inputs):
         if isinstance(item, str):
             texts.append(prompt + item)
-        elif isinstance(item, PreparedContent):
-            texts.append(prompt + item.text if item.takes_prompt else item.text)
-        else:
+        elif isinstance(item, list) or item.text is None:
             continue
+        else:
+            texts.append(prompt + item.text if item.takes_prompt else item.text)
         positions.append(position)
     return texts, positions

@@ -11,8 +11,8 @@ from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.images.tiles import PASSAGE_PREFIX, QUERY_PREFIX
 from embedwell_vision.families.vision import siglip_tokens
+from embedwell_vision.images.tiles import PASSAGE_PREFIX, QUERY_PREFIX
 
 _CONNECTOR = {
     **affine("mlp1.0", "connector.norm"),

@@ -21,7 +21,6 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, EncoderOfVectors, Inputs
-from embedwell_models.images.patches import Patches
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
@@ -31,6 +30,7 @@ from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.vectors import Doubles, Floats
+from embedwell_vision.images.patches import Patches
 from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
 
 

@@ -13,7 +13,7 @@ from embedwell.limits.work_queue import WorkQueue, run_in_thread
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.chunks import ChunkedDocument
-from embedwell_models.read.images import ImageReader, PreparedContent, encoded_size, find_images
+from embedwell_models.read.images import ImageReader, encoded_size, find_images
 from embedwell_models.read.inputs import (
     Input,
     InputOptions,
@@ -68,7 +68,7 @@ class RequestReader:
         max_tokens: int,
         auto_truncate: bool,
         raw_token_ids: bool,
-        images: ImageReader,
+        images: Callable[[], ImageReader],
         pairs: PairEncoder | None = None,
         lists: ListwiseTokenizer | None = None,
         segment_offset: int = 0,
@@ -79,7 +79,7 @@ class RequestReader:
         vocabulary_rows: rows of the model's embedding table.
         min_tokens: minimum tokens of a text.
         max_texts, max_tokens: maximum counts of a request.
-        images: prepares the images among the inputs.
+        images: returns what prepares the images among the inputs.
         pairs: tokenizes text pairs, for a model that reads pairs.
         lists: tokenizes lists of documents, for a model that reads these.
         segment_offset: number that is added to the ids of the second segment of a pair.
@@ -360,12 +360,11 @@ class RequestReader:
             return texts
         check_input_count(len(inputs), self._max_texts)
         with service_errors():
-            steps, known_bytes = self._images.prepare(contents, costs.tokens)
+            steps, known_bytes = self._images().prepare(contents, costs.tokens)
         costs.memory.grow(known_bytes)
         size = encoded_size(contents)
         prepared = await self._run_steps(costs, steps, sys.maxsize, size)
-        cut = [item for item in prepared.values() if isinstance(item, PreparedContent)]
-        costs.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
+        costs.memory.grow(sum(item.new_bytes for item in prepared.values()))
         return [prepared.get(index, text) for index, text in enumerate(texts)]
 
     def count(

@@ -23,7 +23,7 @@ from embedwell_models.hub.known_models import published_prompts
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
-from embedwell_models.read.images import ImageReader
+from embedwell_models.read.images import image_reader
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
@@ -163,11 +163,8 @@ def _reader(
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
         raw_token_ids=settings.raw_token_ids,
-        images=ImageReader(
-            model.images,
-            model.preprocessing,
-            model.patches,
-            model.pages,
+        images=image_reader(
+            model,
             name=settings.name,
             max_pixels=settings.max_image_pixels,
             max_tokens=settings.max_tokens,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -33,7 +32,6 @@ from embedwell_models.positions.tables import (
     rotary,
     scaled_lengths,
     sinusoidal,
-    stretched_table,
     t5_buckets,
     transformer_xl,
 )
@@ -259,23 +257,3 @@ def test_patches_turn_by_their_row_and_column_and_the_class_token_does_not() -> 
     assert not turned[0].any()
     assert np.array_equal(turned[1:, :2], halves.repeat(3, axis=0))
     assert np.array_equal(turned[1:, 2:], np.tile(halves, (3, 1)))
-
-
-SQUARE = torch.randn(16, 3, generator=torch.Generator().manual_seed(5))
-STRETCHED_SHAPES = [(4, 4), (3, 5), (5, 3), (16, 2), (1, 16), (1, 1), (2, 8), (40, 30)]
-
-
-@pytest.mark.parametrize(("rows", "columns"), STRETCHED_SHAPES)
-def test_a_stretched_table_is_that_of_torch(rows: int, columns: int) -> None:
-    square = SQUARE.T.reshape(1, 3, 4, 4)
-    stretched = F.interpolate(square, (rows, columns), mode="bilinear", antialias=True)
-    expected = stretched.reshape(3, -1).T.numpy()
-    found = stretched_table(SQUARE.numpy(), rows, columns)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_a_table_stretched_to_one_column_is_as_one_row() -> None:
-    # torch mixes other vectors in an output of one column than in one of one row.
-    turned = SQUARE.reshape(4, 4, 3).transpose(0, 1).reshape(16, 3).numpy()
-    found = stretched_table(SQUARE.numpy(), 16, 1)
-    np.testing.assert_allclose(found, stretched_table(turned, 1, 16), atol=1e-6)

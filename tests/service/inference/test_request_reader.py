@@ -21,15 +21,15 @@ from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Inp
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
-from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.images import ImageReader
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.read.windows import split_windows
 from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
+from embedwell_vision.images.preprocessing import Pixels, Preprocessing
+from embedwell_vision.reader import ImageReader
 from tests.conftest import Folder
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl

@@ -14,9 +14,9 @@ from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.images.pages import PatchPages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
+from embedwell_vision.images.pages import PatchPages
 from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near

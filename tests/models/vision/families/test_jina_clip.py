@@ -16,6 +16,7 @@ from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import TorchEncoder
+from embedwell_vision.image_encoders import ImageEncoders
 from tests.models.families.exact import assert_near, exactly
 from tests.models.image_models import encoded, picture
 from tests.models.jina_adapters import TASKS
@@ -77,8 +78,8 @@ def test_the_kernels_compute_both_where_they_can(tmp_path: Path) -> None:
     write_v2(tmp_path)
     images = load(tmp_path).images
     compiled = library.best_isa("float32") is not None
-    assert images is not None
-    assert type(images._encoder) is (KernelEncoder if compiled else TorchEncoder)
+    assert isinstance(images, ImageEncoders) and images.embedder is not None
+    assert type(images.embedder._encoder) is (KernelEncoder if compiled else TorchEncoder)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -14,7 +14,7 @@ from embedwell_models.config.json_config import read_object
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_vision.images.preprocessing import Preprocessing
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import encoded, picture, write_siglip2
 

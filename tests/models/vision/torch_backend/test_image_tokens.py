@@ -13,10 +13,10 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.images.patches import Patches
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory
+from embedwell_vision.images.patches import Patches
 from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_vision.torch_backend.texts_with_images import (
     TextsWithImages,

@@ -14,10 +14,12 @@ import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ImageSpec
-from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.patches import PatchPreprocessing, check_image_tokens
-from embedwell_models.images.preprocessing import FILES, Normalization, Pixels
+from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.vectors import Floats, TokenIds
+from embedwell_models.vision import Pixels
+from embedwell_vision.images.decoding import check_pixels, decode
+from embedwell_vision.images.patches import PatchPreprocessing, check_image_tokens
+from embedwell_vision.images.preprocessing import Normalization
 
 QUERY_PREFIX, PASSAGE_PREFIX = "query:", "passage:"
 PLACEHOLDER = "<IMG_CONTEXT>"
@@ -63,7 +65,7 @@ class TilePreprocessing:
 
         Raises ModelError for an unknown option, and for an option that does not fit the encoder.
         """
-        options = JsonConfig.optional(folder / FILES[0])
+        options = JsonConfig.optional(folder / IMAGE_FILES[0])
         if not options.path.exists():
             return None
         options.refuse_unknown(_READ | _IGNORED)
@@ -149,7 +151,7 @@ class TilePreprocessing:
 
 def files(folder: Path) -> list[Path]:
     """Return the options file of a folder as a list."""
-    return [folder / FILES[0]]
+    return [folder / IMAGE_FILES[0]]
 
 
 ImageTokens = PatchPreprocessing | TilePreprocessing

@@ -13,7 +13,7 @@ from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProces
 from embedwell_models import families
 from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.errors import ImageError, ModelError
-from embedwell_models.images.preprocessing import Preprocessing, files
+from embedwell_vision.images.preprocessing import Preprocessing, files
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 
 LIMIT = 1 << 20

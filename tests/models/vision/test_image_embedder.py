@@ -18,11 +18,12 @@ from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
-from embedwell_models.loading.image_embedder import _candidates
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import normalize
+from embedwell_vision.image_embedder import _candidates
+from embedwell_vision.image_encoders import ImageEncoders
 from tests.conftest import precisions
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import (
@@ -93,8 +94,8 @@ def test_the_kernels_compute_images_where_they_can(write: Any, tmp_path: Path) -
     write(tmp_path)
     compiled = library.best_isa("float32") is not None
     images = load(tmp_path).images
-    assert images is not None
-    assert type(images._encoder) is (KernelEncoder if compiled else TorchEncoder)
+    assert isinstance(images, ImageEncoders) and images.embedder is not None
+    assert type(images.embedder._encoder) is (KernelEncoder if compiled else TorchEncoder)
 
 
 @writers

@@ -11,14 +11,14 @@ import numpy as np
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError
-from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.preprocessing import (
+from embedwell_models.vectors import Floats, TokenIds
+from embedwell_models.vision import Pixels
+from embedwell_vision.images.decoding import check_pixels, decode
+from embedwell_vision.images.preprocessing import (
     Normalization,
-    Pixels,
     joint_options,
     resampling,
 )
-from embedwell_models.vectors import Floats, TokenIds
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image

@@ -15,9 +15,6 @@ if TYPE_CHECKING:  # imported when an image is decoded
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 """Formats that are decoded; only the first frame of an animation is used."""
 
-MAX_PIXELS = 1 << 24
-"""Default limit; decoding an image of this size takes a quarter of a gigabyte."""
-
 _MAX_PARTS = 500  # of metadata; Pillow spends up to a millisecond on each, most files have ten
 _MAX_SCANS = 100  # each scan of a progressive JPEG passes over all pixels; encoders write about ten
 

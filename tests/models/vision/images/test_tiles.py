@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from embedwell_models.errors import ModelError
-from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
+from embedwell_vision.images.tiles import TilePreprocessing
+from embedwell_vision.options import value_table
 from tests.models.image_models import encoded, picture
 from tests.models.nemotron_vl import write_nemotron_vl
 
@@ -33,7 +34,7 @@ def test_pixels_have_the_numbers_of_the_processor(
 ) -> None:
     reference = write_nemotron_vl(tmp_path, **options)
     description = ModelDescription.read(tmp_path)
-    tiles, table = description.patches, description.value_table
+    tiles, table = description.patches, value_table(description)
     assert isinstance(tiles, TilePreprocessing) and table is not None
     image = picture(*size)
     pixels = tiles.pixels(encoded(image), 1 << 20)
@@ -44,7 +45,7 @@ def test_pixels_have_the_numbers_of_the_processor(
 
 def test_the_normalisation_of_imagenet_is_that_of_the_processor(tmp_path: Path) -> None:
     write_nemotron_vl(tmp_path, norm_type="imagenet")
-    table = ModelDescription.read(tmp_path).value_table
+    table = value_table(ModelDescription.read(tmp_path))
     values = torch.arange(256).float().div(255)
     mean, std = (
         torch.tensor(each)[:, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

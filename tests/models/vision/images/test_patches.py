@@ -13,7 +13,7 @@ from transformers import Qwen2VLImageProcessorPil
 from embedwell_models import families
 from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.images.patches import PatchPreprocessing, files
+from embedwell_vision.images.patches import PatchPreprocessing, files
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import PROCESSOR, write_model
 

@@ -15,20 +15,21 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.layers import LinearFactory, layer_norm
-from embedwell_models.encoder.pooling import AttentionPooling
 from embedwell_models.encoder.vector_modules import VectorHead
-from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import projection_modules
-from embedwell_models.positions.tables import stretched_table
-from embedwell_models.precision.references import ReferenceImageEmbedder
 from embedwell_models.precision.trials import (
     MIN_COSINE,
     EncoderFactoryProtocol,
     build_in_precision,
 )
 from embedwell_models.vectors import Floats
+from embedwell_models.vision import Pixels
+from embedwell_vision.attention_pooling import AttentionPooling
+from embedwell_vision.options import value_table
+from embedwell_vision.positions import stretched_table
+from embedwell_vision.references import ReferenceImageEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class ImageEmbedder:
         dtype: str,
         cpu_features: frozenset[str],
         measured: "ImagePrecision | None" = None,
-    ) -> "ImageEmbedder | None":
-        """Load the image encoder of a model; return None if the model has none.
+    ) -> "ImageEmbedder":
+        """Load the image encoder of a model.
 
         dtype: the precision of the text encoder. The image encoder uses the same precision if the
         vectors of the reference images differ from their float32 vectors by no more than `auto`
@@ -75,9 +76,8 @@ class ImageEmbedder:
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
-        spec, table = description.images, description.value_table
-        if spec is None or table is None:
-            return None
+        spec, table = description.images, value_table(description)
+        assert spec is not None and table is not None
         nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
         tensors = weights.load(description.image_encoder, spec.encoder)
         layers = tensors.without(OUTSIDE_LAYERS, {"token_table": nothing})

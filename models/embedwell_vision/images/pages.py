@@ -4,25 +4,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ImageSpec
+from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
-from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.patches import PatchPreprocessing
-from embedwell_models.images.preprocessing import (
-    FILES,
+from embedwell_models.vectors import Floats, TokenIds
+from embedwell_models.vision import Pixels
+from embedwell_vision.images.decoding import check_pixels, decode
+from embedwell_vision.images.patches import PatchPreprocessing
+from embedwell_vision.images.preprocessing import (
     Normalization,
-    Pixels,
     Preprocessing,
     joint_options,
     resampling,
 )
-from embedwell_models.vectors import Floats, TokenIds
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
@@ -55,29 +55,6 @@ _PROCESSOR_KEYS = {
     *("p_max_length", "reserve_tokens_for_images"),  # of texts next to a page
     "max_num_visual_tokens",  # the file of an image processor states its pixels
 }
-
-
-class Pages(Protocol):
-    """Preparation of images of pages, whose tokens have a vector each."""
-
-    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
-        """Decode a page, and resize it to one or more images: (height, width, 3) each.
-
-        max_pixels: maximum for the image and for its resized copies. Raises ImageError.
-        """
-        ...
-
-    def tokens(self, image: Pixels) -> int:
-        """Return the number of tokens of one of a page's images."""
-        ...
-
-    def text(self, images: Sequence[Pixels]) -> str:
-        """Return the text of a page, with a placeholder for each token of its images."""
-        ...
-
-    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
-        """Raise ImageTokensError unless a text has the tokens of a page's images."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +239,7 @@ def read_processor(folder: Path) -> JsonConfig:
 
     A folder without the file has none.
     """
-    options = JsonConfig.optional(folder / FILES[0])
+    options = JsonConfig.optional(folder / IMAGE_FILES[0])
     options.refuse_unknown(_PROCESSOR_KEYS)
     return options
 
@@ -291,7 +268,7 @@ def check_tokens(ids: TokenIds, id: int, expected: int) -> None:
 
 def files(folder: Path) -> list[Path]:
     """List the options files of a folder."""
-    return [file for name in FILES if (file := folder / name).exists()]
+    return [file for name in IMAGE_FILES if (file := folder / name).exists()]
 
 
 def _idefics3_options(folder: Path) -> JsonConfig | None:

@@ -10,16 +10,10 @@ import pytest
 
 from embedwell_models.errors import InputError, TooManyTokensError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.read.images import (
-    ImageReader,
-    PreparedContent,
-    PreparedImage,
-    PreparedInput,
-    encoded_size,
-    find_images,
-)
+from embedwell_models.read.images import PreparedInput, encoded_size, find_images, image_reader
 from embedwell_models.read.inputs import ImageFile, Input
 from embedwell_models.tokenizer.steps import run_to_completion
+from embedwell_vision.reader import ImageReader, PreparedContent, PreparedImage
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
 
@@ -78,10 +72,18 @@ def test_an_image_becomes_its_pixels(folder: ModelDescription) -> None:
     assert [*prepared] == [1]
     image = prepared[1]
     assert isinstance(image, PreparedImage) and folder.preprocessing is not None
-    row = image.row()
+    row = image.row(None, 1)
     np.testing.assert_array_equal(row.images[0], folder.preprocessing.pixels(DATA, 10_000))
     assert (row.tokens, row.image_pixels) == ((SIDE // 16) ** 2 + 1, SIDE**2)
     assert not row.content
+
+
+def test_the_door_of_the_core_returns_the_reader_of_a_model(folder: ModelDescription) -> None:
+    load = image_reader(folder, name="clip", max_pixels=10_000, max_tokens=100)
+    reader = load()
+    assert isinstance(reader, ImageReader) and load() is reader
+    (image,) = prepare(reader, [Parts([IMAGE])]).values()
+    assert image.text is None and image.row(None, 0).images
 
 
 def test_the_bytes_of_the_pixels_are_known_before_decoding(folder: ModelDescription) -> None:
@@ -94,7 +96,7 @@ def test_an_image_beyond_the_limit_raises_when_it_is_taken(folder: ModelDescript
     (image,) = prepare(reader(folder, max_pixels=99), [Parts([IMAGE])]).values()
     assert isinstance(image, PreparedImage)
     with pytest.raises(InputError, match="70 x 90 pixels, the limit is 99"):
-        image.row()
+        image.row(None, 0)
 
 
 def test_images_of_too_many_tokens_are_refused_before_they_are_decoded(
@@ -160,4 +162,4 @@ def test_images_of_too_many_tokens_are_refused_while_they_are_decoded(
         last = [*prepare(content_reader(qwen, 12), inputs).values()][-1]
         assert isinstance(last, PreparedImage)
         with pytest.raises(InputError, match="the image cannot be read"):
-            last.row()
+            last.row(None, 0)

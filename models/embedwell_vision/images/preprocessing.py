@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.config.model_spec import ImageSpec
+from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import ModelError
-from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.vectors import Floats
+from embedwell_models.vision import Pixels
+from embedwell_vision.images.decoding import check_pixels, decode
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
-
-Pixels = npt.NDArray[np.uint8]
-"""Pixels of an image, (height, width, 3)."""
-
-FILES = ("processor_config.json", "preprocessor_config.json")
-"""The first of these files that exists and describes images is read."""
 
 _CLIP, _SIGLIP = "CLIPImageProcessor", "SiglipImageProcessor"
 _JINA = "JinaCLIPImageProcessor"
@@ -207,7 +202,7 @@ def _options(folder: Path) -> JsonConfig | None:
 
 def _stated(folder: Path) -> tuple[Path, Any] | None:
     # The file with the options, and these: a processor's image part, or a file of their own.
-    joint, own = (folder / name for name in FILES)
+    joint, own = (folder / name for name in IMAGE_FILES)
     values = read_object(joint).get("image_processor") if joint.exists() else None
     if values is not None:
         return joint, values

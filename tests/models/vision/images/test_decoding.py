@@ -11,7 +11,7 @@ from PIL import Image
 from transformers.image_transforms import convert_to_rgb
 
 from embedwell_models.errors import ImageError
-from embedwell_models.images.decoding import check_parts, decode
+from embedwell_vision.images.decoding import check_parts, decode
 from tests.models.image_models import encoded, picture
 
 LIMIT = 1 << 20

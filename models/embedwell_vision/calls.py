@@ -1,0 +1,101 @@
+"""Calls of the library that embed images, texts with images, and pages."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import thread_count
+from embedwell_models.loading.input_checks import check_text, kind
+from embedwell_models.read.inputs import InputOptions
+from embedwell_models.vectors import Floats, normalize
+from embedwell_models.vision import ImageTokens, Pixels
+from embedwell_vision.images.preprocessing import Preprocessing
+
+
+def embed_images(embedder: Embedder, images: bytes | Sequence[bytes], max_pixels: int) -> Floats:
+    """Embed encoded images; see Embedder.embed_images."""
+    single = isinstance(images, bytes)
+    each = [images] if isinstance(images, bytes) else images
+    if embedder.patches is None and embedder.pages is not None:
+        raise ValueError("the model has a vector for each token of an image; use embed_pages")
+    if embedder.patches is not None:
+        contents = [[image] for image in each]
+        vectors = embed_contents(embedder, contents, InputOptions(), max_pixels)
+        return vectors[0] if single else vectors
+    if not isinstance(embedder.preprocessing, Preprocessing):
+        raise ValueError(f"the model has no image encoder; for texts use {embedder.right_call()}")
+    _check_images(each)
+    pixels = embedder.preprocessing.pixels_of(each, max_pixels, thread_count())
+    vectors = embedder.encode_images(pixels)
+    vectors = normalize(vectors) if embedder.recipe.normalize else vectors
+    return vectors[0] if single else vectors
+
+
+def embed_pages(embedder: Embedder, images: Sequence[bytes], max_pixels: int) -> list[Floats]:
+    """Embed the tokens of images of pages; see Embedder.embed_pages."""
+    if (pages := embedder.pages) is None:
+        raise ValueError(
+            f"the model has no vectors of an image's tokens; use {embedder.right_call()}"
+        )
+    _check_images(images)
+    vectors = list[Floats]()
+    for image in images:
+        pixels = pages.images(image, max_pixels)
+        (row,) = embedder.tokenizer.encode([pages.text(pixels)])
+        vectors.append(embedder.encode_page(row.ids, pixels))
+    return vectors
+
+
+def embed_contents(
+    embedder: Embedder,
+    contents: Sequence[Sequence[str | bytes | Pixels]],
+    options: InputOptions,
+    max_pixels: int,
+) -> Floats:
+    """Embed inputs of texts and images; see Embedder.embed_contents. options: of their reading."""
+    if (patches := embedder.patches) is None:
+        raise ValueError(
+            f"the model reads no texts with images; for texts use {embedder.right_call()}"
+        )
+    parts = [_parts(patches, content, index, max_pixels) for index, content in enumerate(contents)]
+    vectors = np.empty((len(contents), embedder.dim), dtype=np.float32)
+    for index, content in enumerate(parts):
+        images = [part for part in content if not isinstance(part, str)]
+        unprompted = images and not patches.takes_prompt
+        of_content = InputOptions(prompt="") if unprompted else options
+        (row,) = embedder.reader.rows([patches.text(content)], of_content, index)
+        vectors[index] = embedder.encode_with_images(row.ids, images)[0]
+    return normalize(vectors) if embedder.recipe.normalize else vectors
+
+
+def _parts(
+    patches: ImageTokens,
+    content: Sequence[str | bytes | Pixels],
+    index: int,
+    max_pixels: int,
+) -> list[str | Pixels]:
+    if isinstance(content, str | bytes | np.ndarray) or not content:
+        raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
+    if patches.single and len(content) > 1:
+        raise ValueError(f"input {index}: the model embeds one text or one image at a time")
+    parts: list[str | Pixels] = []
+    for part in content:
+        if isinstance(part, bytes):
+            parts.append(patches.pixels(part, max_pixels))
+        elif isinstance(part, np.ndarray):
+            parts.append(part)
+        else:
+            check_text(part, f"a part of input {index}")
+            parts.append(part)
+    return parts
+
+
+def _check_images(images: Any) -> None:
+    """Raise TypeError for anything but a sequence of bytes."""
+    if isinstance(images, bytes):
+        raise TypeError("images are a list of bytes, not bytes")
+    for index, image in enumerate(images):
+        if not isinstance(image, bytes):
+            raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")

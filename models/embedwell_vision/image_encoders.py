@@ -1,0 +1,85 @@
+"""The encoders of a model's images: one for images alone, or one for texts with images."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from embedwell_models.cpu_backend.quantization import QUANTIZED
+from embedwell_models.encoder.device import Device
+from embedwell_models.encoder.encoder import Inputs
+from embedwell_models.loading.backends import IMAGE_ENCODER_REASON
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.precision.measurement_cache import LoadMeasurements
+from embedwell_models.precision.trials import PrecisionChoice
+from embedwell_models.vectors import Floats
+from embedwell_models.vision import LAYERS
+from embedwell_vision.image_embedder import ImageEmbedder, ImagePrecision, dtype_without_int8
+
+if TYPE_CHECKING:  # imported when the first image comes
+    from embedwell_vision.torch_backend.texts_with_images import TextsWithImages
+
+
+@dataclass(frozen=True)
+class ImageEncoders:
+    """The encoders of a model's images, of which it has one.
+
+    dtype: the precision. embedder: encoder of images and of tiles of a page. load_texts: returns
+    the encoder of texts with images of any size, which the first call loads.
+    """
+
+    dtype: str
+    embedder: ImageEmbedder | None = None
+    load_texts: "Callable[[], TextsWithImages] | None" = None
+
+    @property
+    def magnitudes(self) -> Mapping[str, Floats]:
+        """What int8 was calibrated with; empty in another precision."""
+        magnitudes = (self.embedder and self.embedder.magnitudes) or {}
+        return {f"{LAYERS}{name}": each for name, each in magnitudes.items()}
+
+    @property
+    def why_torch(self) -> str | None:
+        """Computation on torch; None if the kernels compute everything."""
+        return self.embedder.why_torch if self.embedder else IMAGE_ENCODER_REASON
+
+
+def load(  # noqa: PLR0913, PLR0917 - the parts of one model
+    description: ModelDescription,
+    inputs: Inputs,
+    texts: PrecisionChoice,
+    device: Device,
+    cpu_features: frozenset[str],
+    measured: LoadMeasurements | None,
+) -> ImageEncoders:
+    """Load the image encoder of a model.
+
+    inputs, texts: the text encoder. measured: by an earlier load, and not repeated. Raises
+    ModelError for a checkpoint that lacks the encoder's tensors.
+    """
+    if description.image_tokens is None:
+        known = _measured_of_images(measured)
+        embedder = ImageEmbedder.load(description, device, texts.dtype, cpu_features, known)
+        return ImageEncoders(embedder.dtype, embedder)
+    dtype = dtype_without_int8(texts.dtype, cpu_features)
+
+    @cache
+    def load_texts() -> "TextsWithImages":
+        from embedwell_vision.torch_backend.texts_with_images import load
+
+        return load(description, inputs, texts.encoder, device, dtype, cpu_features)
+
+    return ImageEncoders(dtype, load_texts=load_texts)
+
+
+def _measured_of_images(measured: LoadMeasurements | None) -> ImagePrecision | None:
+    if measured is None or measured.image_dtype is None:
+        return None
+    magnitudes = {
+        name.removeprefix(LAYERS): each
+        for name, each in (measured.input_magnitudes or {}).items()
+        if name.startswith(LAYERS)
+    }
+    if measured.image_dtype in QUANTIZED and not magnitudes:
+        return None
+    return ImagePrecision(measured.image_dtype, magnitudes or None)

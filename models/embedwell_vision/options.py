@@ -1,0 +1,165 @@
+"""Preprocessing of a model's images, as its files state it."""
+
+import logging
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from embedwell_models import families
+from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.modules import IMAGE_ENCODER, ModuleEntry, by_own_code
+from embedwell_models.model_files.transformer import read_options
+from embedwell_models.output_names import DENSE
+from embedwell_models.tokenizer.formats import TextFormat
+from embedwell_models.vectors import Floats
+from embedwell_vision.images import pages, patches, preprocessing, tiles
+from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
+from embedwell_vision.images.patches import PatchPreprocessing
+from embedwell_vision.images.preprocessing import Preprocessing
+from embedwell_vision.images.tiles import ImageTokens, TilePreprocessing
+
+log = logging.getLogger(__name__)
+
+
+def with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDescription:
+    """Return the description with the preprocessing of its images, if it states any.
+
+    Their encoder may be that of another model. Raises ModelError for an option that is not
+    supported.
+    """
+    path, spec, images = description.path, description.spec, description.encoder
+    has_other = (path / IMAGE_ENCODER).is_dir()
+    if has_other:
+        images = path / IMAGE_ENCODER
+        spec = replace(spec, images=families.read_images(images), image_tokens=None)
+    embeds = not description.classifier and not description.multi_vector
+    text_format = description.recipe.text_format if embeds else None
+    description = replace(
+        description,
+        spec=spec,
+        image_encoder=images,
+        preprocessing=_read_preprocessing(images, spec),
+        patches=_read_patches(path, encoder, spec, text_format),
+        pages=_read_pages(path, encoder, spec),
+    )
+    if has_other:
+        _check_other_encoder(description)
+    return description
+
+
+def _check_other_encoder(description: ModelDescription) -> None:
+    # Of an image encoder that was trained for the vectors of this model.
+    spec = description.spec.images
+    if description.outputs[:1] != (DENSE,) or spec is None:
+        raise ModelError(f"{description.path}: a model without dense vectors takes no images")
+    if not description.preprocessing:
+        raise ModelError(f"{description.image_encoder}: it has no {IMAGE_FILES[1]}")
+    if spec.width != description.dim:
+        raise ModelError(
+            f"{description.path}: vectors of texts have {description.dim} dimensions, vectors "
+            f"of images {spec.width}: they cannot be compared"
+        )
+
+
+def files(model: ModelDescription) -> list[Path]:
+    """List the files that decide the pixels of a model's images; some may not exist."""
+    options = []
+    if model.preprocessing:
+        options += preprocessing.files(model.image_encoder)
+        options.append(model.image_encoder / "config.json")
+    if isinstance(model.patches, TilePreprocessing):
+        options += tiles.files(model.encoder)
+    elif model.patches:
+        options += patches.files(model.encoder)
+    return options + (pages.files(model.encoder) if model.pages else [])
+
+
+def value_table(model: ModelDescription) -> Floats | None:
+    """Return the normalised value for each channel and byte of an image, (3, 256).
+
+    None for a model whose images are patches of any number.
+    """
+    described = model.preprocessing or model.pages or model.patches
+    if isinstance(described, Preprocessing | TiledPages | SquarePages | TilePreprocessing):
+        return described.table()
+    return None
+
+
+def _read_preprocessing(encoder: Path, spec: ModelSpec) -> Preprocessing | None:
+    """Read that of images with vectors of their own; None for a model without such images.
+
+    encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
+    """
+    if spec.images is None or spec.images.merge:
+        return None
+    return Preprocessing.read(encoder, spec.images)
+
+
+def _read_pages(
+    folder: Path, encoder: ModuleEntry, spec: ModelSpec
+) -> TiledPages | SquarePages | PatchPages | None:
+    """Read that of images whose tokens have a vector each; None for a model without such images.
+
+    Raises ModelError for an option that is not supported.
+    """
+    page_format, images, path = spec.page_format, spec.image_tokens, folder / encoder.path
+    if page_format is None:
+        return None
+    if spec.images is not None:
+        kind = TiledPages if page_format.tiles else SquarePages
+        return kind.read(path, spec.images, page_format)
+    if images is None or _lacks_torch(path):
+        return None
+    before, after = page_prompt(path, page_format).split(page_format.placeholder)
+    bounds = _bounds(folder, encoder, images.pixels)
+    read = PatchPreprocessing.read(path, images, (before, after), bounds)
+    return PatchPages(read) if read else None
+
+
+def _read_patches(
+    folder: Path, encoder: ModuleEntry, spec: ModelSpec, text_format: TextFormat | None
+) -> ImageTokens | None:
+    """Read that of images which are tokens of a text; None for a model without such images.
+
+    text_format: None for a model whose texts have no room for images. Raises ModelError for an
+    option that is not supported.
+    """
+    if spec.images is not None and spec.images.merge and spec.page_format is None:
+        return TilePreprocessing.read(folder / encoder.path, spec.images)
+    images = spec.image_tokens
+    if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
+        return None
+    if _lacks_torch(folder):
+        return None
+    own_code = by_own_code(folder, encoder)
+    before, after = text_format.image.split(images.placeholder)
+    read = PatchPreprocessing.read(
+        folder / encoder.path,
+        images,
+        (before, after),
+        _bounds(folder, encoder, images.pixels if own_code else None),
+        images.earlier_pixels if own_code else None,
+    )
+    takes_prompt, single = text_format.instructs_images, text_format.single_images
+    return read and replace(read, takes_prompt=takes_prompt, single=single)
+
+
+def _bounds(
+    folder: Path, encoder: ModuleEntry, pixels: tuple[int | None, int | None] | None
+) -> tuple[int | None, int | None]:
+    # Least and most pixels by the authors' code, or by the options of sentence-transformers, which
+    # replace the numbers in the processor's file.
+    stated = read_options(folder, encoder.path).nested("processor_kwargs")
+    least, most = pixels or (None, None)
+    return least or stated.get("min_pixels"), most or stated.get("max_pixels")
+
+
+def _lacks_torch(folder: Path) -> bool:
+    # A model whose images are tokens of a text then reads texts only, as the log says.
+    if find_spec("torch") is not None:
+        return False
+    log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
+    return True
