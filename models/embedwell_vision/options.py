@@ -6,15 +6,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from embedwell_models import families
-from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_spec import ImageSpec, ModelSpec
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.families import nomic
+from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER, ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.output_names import DENSE
 from embedwell_models.tokenizer.formats import TextFormat
 from embedwell_models.vectors import Floats
+from embedwell_vision.families import nomic_vision
 from embedwell_vision.images import pages, patches, preprocessing, tiles
 from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
 from embedwell_vision.images.patches import PatchPreprocessing
@@ -34,7 +38,7 @@ def with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDes
     has_other = (path / IMAGE_ENCODER).is_dir()
     if has_other:
         images = path / IMAGE_ENCODER
-        spec = replace(spec, images=families.read_images(images), image_tokens=None)
+        spec = replace(spec, images=read_other_encoder(images), image_tokens=None)
     embeds = not description.classifier and not description.multi_vector
     text_format = description.recipe.text_format if embeds else None
     description = replace(
@@ -48,6 +52,22 @@ def with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDes
     if has_other:
         _check_other_encoder(description)
     return description
+
+
+def read_other_encoder(folder: Path) -> ImageSpec:
+    """Read the spec of the image encoder of a folder, which may have a text encoder, too.
+
+    Raises ModelError for a folder without one, and for an option that is not supported.
+    """
+    options = JsonConfig(folder / "config.json")
+    if nomic.is_vision(options):
+        spec = nomic_vision.read(options)
+        unread = unread_keys(options, nomic_vision.IGNORED)
+        return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))
+    images = families.read(folder).images
+    if images is None:
+        raise ModelError(f"{folder}: it has no image encoder")
+    return images
 
 
 def _check_other_encoder(description: ModelDescription) -> None:

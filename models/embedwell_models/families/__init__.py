@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import index
 from embedwell_models.families.family import Family
@@ -163,23 +163,6 @@ def read_table(name: str, folder: Path) -> ModelSpec:
     """Read the spec of a folder of a table, by the name of its family; raises ModelError."""
     spec: ModelSpec = _import(index.NAMES[name]).read_folder(folder)
     return spec
-
-
-def read_images(folder: Path) -> ImageSpec:
-    """Read the spec of the image encoder of a folder, which may have a text encoder, too.
-
-    Raises ModelError for a folder without an image encoder, and as `read` does.
-    """
-    options = JsonConfig(folder / "config.json")
-    if _import("nomic").is_vision(options):
-        nomic_vision = _import("embedwell_vision.families.nomic_vision")
-        spec: ImageSpec = nomic_vision.read(options)
-        unread = unread_keys(options, nomic_vision.IGNORED)
-        return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))
-    images = read(folder).images
-    if images is None:
-        raise ModelError(f"{folder}: it has no image encoder")
-    return images
 
 
 def spec_of(family: Family, options: JsonConfig) -> ModelSpec:

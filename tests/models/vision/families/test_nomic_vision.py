@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from transformers import CLIPImageProcessorPil
 
-from embedwell_models import families
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_vision.image_encoders import ImageEncoders
+from embedwell_vision.options import read_other_encoder
 from tests.models.families.exact import assert_near, exactly
 from tests.models.image_models import encoded, picture
 from tests.models.tiny import write_bert
@@ -97,7 +97,7 @@ def test_an_image_in_a_lower_precision_is_close(tmp_path: Path) -> None:
 
 def test_each_published_key_is_known(tmp_path: Path) -> None:
     write_nomic_vision(tmp_path)
-    assert families.read_images(tmp_path).encoder.unread_keys == ()
+    assert read_other_encoder(tmp_path).encoder.unread_keys == ()
 
 
 def test_an_unknown_key_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +124,7 @@ def test_other_values_are_refused_by_name(key: str, value: Any, tmp_path: Path) 
     write_nomic_vision(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({**PUBLISHED, key: value}))
     with pytest.raises(ModelError, match=key):
-        families.read_images(tmp_path)
+        read_other_encoder(tmp_path)
 
 
 def test_the_images_alone_name_the_setting(tmp_path: Path) -> None:

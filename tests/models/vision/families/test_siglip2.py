@@ -15,6 +15,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_vision.images.preprocessing import Preprocessing
+from embedwell_vision.options import read_other_encoder
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import encoded, picture, write_siglip2
 
@@ -53,7 +54,7 @@ def test_every_option_has_the_vectors_of_transformers(options: Any, tmp_path: Pa
 
 def test_pixels_are_those_of_its_processor_to_the_bit(tmp_path: Path) -> None:
     write_siglip2(tmp_path, num_patches=256)
-    spec = families.read_images(tmp_path)
+    spec = read_other_encoder(tmp_path)
     ours = Preprocessing.read(tmp_path, spec)
     processor: Any = Siglip2ImageProcessorPil.from_pretrained(tmp_path)
     assert ours is not None
