@@ -47,7 +47,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         {"embedwell_bulk"},  # vectors of a model without a server
     ),
     "embedwell_vision": (
-        "images families page_options options positions attention_pooling references "
+        "text_formats images families page_options options positions attention_pooling references "
         "image_embedder torch_backend image_encoders image_vectors reader calls",
         set(),
     ),

@@ -2,11 +2,6 @@
 
 from dataclasses import dataclass
 
-DESCRIBED_IMAGE = (
-    "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|>"
-)
-"""Text of an image in the code of the authors of ColPali's Qwen2-VL models, and of Jina v4."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PageFormat:

@@ -102,8 +102,8 @@ class Family:
     instruction: default instruction of models that read texts in a chat template; "" for others.
     prompts: named prompts of models whose own code reads texts. default_prompt: name of the one
     for a text without a prompt; "" for none.
-    text_format: name of the format (`chat_template`) in which the family's own code reads texts; ""
-    for that of the files' chat template.
+    text_format: the TextFormat in which the family's own code reads texts, as "module:name"; "" for
+    that of the files' chat template.
     states_need_attention: whether the reference code does more to tokens that nothing attends to
     than to ignore them.
     outputs: names of the outputs of its models (`output_names`), if they neither embed, rerank nor

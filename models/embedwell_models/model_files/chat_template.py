@@ -13,7 +13,6 @@ from typing import Any
 
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.page_format import DESCRIBED_IMAGE
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, TextFormat
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
@@ -44,30 +43,6 @@ _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
 
 TEXT_VARIABLES = {"add_generation_prompt": True}
 """Variables of the template in the code of Qwen3-VL's authors."""
-TEXT_FORMATS: Mapping[str, TextFormat] = {
-    "gme": TextFormat(  # from gme_inference.py next to the weights of GME
-        plain="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
-        instructed=("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n"),
-        after="<|im_end|>\n<|im_start|>assistant\n<|endoftext|>",
-        image="<|vision_start|><|image_pad|><|vision_end|>",
-    ),
-    "biqwen": TextFormat(  # from colpali-engine 0.3.10
-        plain="",
-        instructed=("", ""),
-        after="<|endoftext|>",
-        image=DESCRIBED_IMAGE,
-        instructs_images=False,
-    ),
-    "jina_v4": TextFormat(  # from the code next to the weights of Jina v4
-        plain="",
-        instructed=("", ""),
-        after="",
-        image=f"{DESCRIBED_IMAGE}\n",
-        instructs_images=False,
-        single_images=True,
-    ),
-}
-"""Formats of texts in the code of a model's authors."""
 
 _Source = tuple[Path, str]  # the file of a template, and the template
 

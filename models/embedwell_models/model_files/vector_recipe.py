@@ -1,5 +1,6 @@
 """Options of a sentence model, which sentence-transformers stores next to an encoder."""
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,11 +13,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import default_prompt, read_card, read_prompts
-from embedwell_models.model_files.chat_template import (
-    TEXT_FORMATS,
-    TEXT_VARIABLES,
-    read_text_format,
-)
+from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
 from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
@@ -248,10 +245,11 @@ def _text_format(
 ) -> TextFormat | None:
     """Read the format of texts. published: the family that states it in place of the files."""
     template = options.chat_template
+    if published and published.text_format:
+        text_format: TextFormat = pkgutil.resolve_name(published.text_format)
+        return text_format
     if published:
-        return TEXT_FORMATS.get(published.text_format) or read_text_format(
-            encoder, TEXT_VARIABLES, None
-        )
+        return read_text_format(encoder, TEXT_VARIABLES, None)
     if template is None:
         return None
     return read_text_format(encoder, template.variables, template.format)

@@ -31,7 +31,7 @@ FAMILIES = (
         read=read,
         published_pooling="lasttoken",
         prompts={"query": "Query: ", "document": ""},
-        text_format="biqwen",
+        text_format="embedwell_vision.text_formats:BIQWEN",
         ignored_keys=("in_chans", "spatial_patch_size", "tokens_per_second"),  # as Qwen2.5-VL
         row=DocsRow(
             "BiQwen2.5, [texts and pages](image-inputs.md#nomic-embed-multimodal)",

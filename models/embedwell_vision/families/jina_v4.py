@@ -11,9 +11,10 @@ from embedwell_models.config.model_spec import (
     ModelSpec,
     Projection,
 )
-from embedwell_models.config.page_format import DESCRIBED_IMAGE, PageFormat
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_vision.families import qwen2_5_vl
+from embedwell_vision.text_formats import DESCRIBED_IMAGE
 
 _CODE = "JinaEmbeddingsV4Model"
 _TYPE = "qwen2_5_vl"
@@ -68,7 +69,7 @@ FAMILIES = (
         published_pooling="mean",
         prompts={"query": "Query: ", "document": "Passage: ", "passage": "Passage: "},
         default_prompt="query",
-        text_format="jina_v4",
+        text_format="embedwell_vision.text_formats:JINA_V4",
         replaced_code=(_CODE,),
         ignored_keys=(
             *("in_chans", "spatial_patch_size", "tokens_per_second"),  # as Qwen2.5-VL
