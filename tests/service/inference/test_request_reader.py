@@ -28,7 +28,8 @@ from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
-from embedwell_vision.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.vision import Pixels
+from embedwell_vision.images.preprocessing import Preprocessing
 from embedwell_vision.reader import ImageReader
 from tests.conftest import Folder
 from tests.models.image_models import SIDE, encoded, picture, write_clip
