@@ -22,6 +22,7 @@ ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 READING = [
     ROOT / "models/embedwell_models/errors.py",
     *(ROOT / "models/embedwell_models/read").glob("*.py"),
+    ROOT / "models/embedwell_vision/reader.py",
 ]
 CODE = re.compile(r'(?:\bcode=|\bcode: str = |\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
 NEVER_SENT = {"client_gone", "too_large", "unsupported"}  # the client is gone; base classes
