@@ -12,52 +12,38 @@ from transformers import PreTrainedModel, __version__
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
-_TESTED = (
-    *(
-        "albert",
-        "bert",
-        "big_bird",
-        "bloom",
-        "clip",
-        "deberta",
-        "distilbert",
-        "dpr",
-        "electra",
-        "ernie",
+_TESTED = {  # folders of tests, with the families whose models transformers writes
+    "families": (
+        *("albert", "bert", "big_bird", "bloom", "deberta", "distilbert", "dpr", "electra"),
+        *("embedding_gemma2", "ernie", "esm", "eurobert", "gemma", "gpt2", "gpt_neo", "gpt_neox"),
+        *("gptj", "gte", "jina_v3", "lfm2", "llama", "longformer", "luke", "m2m_100"),
+        *("modernbert", "mpnet", "mpt", "nomic", "phi3", "qwen", "qwen3_5", "roberta", "roformer"),
+        *("t5", "xlnet", "xmod"),
     ),
-    *("embedding_gemma2", "esm", "eurobert", "lfm2", "longformer", "luke", "m2m_100", "roformer"),
-    *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
-    *(
-        "mpnet",
-        "mpt",
-        "nomic",
-        "phi3",
-        "qwen",
-        "qwen2_vl",
-        "qwen2_5_vl",
-        "qwen3_5",
-        "qwen3_vl",
-        "roberta",
-        "t5",
-        "xlnet",
-        "xmod",
-    ),
-)
+    "vision.families": ("clip", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
+}
 
 
 def import_tests(
     name: str, import_module: Callable[[str], ModuleType] = import_module
 ) -> ModuleType | str:
-    """Import the tests of a family; return why they cannot run if transformers lacks a class."""
+    """Import the tests of a family; return why they cannot run if transformers lacks a class.
+
+    name: of their module, such as "families.test_bert".
+    """
     try:
-        return import_module(f"tests.models.families.test_{name}")
+        return import_module(f"tests.models.{name}")
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "transformers":
             raise
         return f"transformers {__version__}: {error.msg}"
 
 
-_IMPORTED = {name: import_tests(name) for name in _TESTED}
+_IMPORTED = {
+    name: import_tests(f"{folder}.test_{name}")
+    for folder, names in _TESTED.items()
+    for name in names
+}
 _MODULES = [each for each in _IMPORTED.values() if isinstance(each, ModuleType)]
 LACKING = {name: reason for name, reason in _IMPORTED.items() if isinstance(reason, str)}
 """Reasons why the tests of some families cannot run."""
