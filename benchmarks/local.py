@@ -19,24 +19,37 @@ from typing import Any
 
 import psutil
 
-from benchmarks import script
+from benchmarks import environments, script
 from benchmarks.machine import describe, line
 from benchmarks.script import spread, summary, table
 from embedwell_client.local_server import LocalServer, local_server
 from embedwell_models.hub.sources import resolve
 
+_ENVIRONMENT = "images"  # has sentence-transformers, fastembed and model2vec
 _SHARED = "from embedwell_client import Client; Client.local({folder!r}).embed({text!r})"
-_CONTESTANTS = {
+_OURS = {
     "local server, not started": _SHARED,
     "local server": _SHARED,
     "embedwell's library": (
         "from embedwell_models import Embedder; Embedder.load({folder!r}).embed([{text!r}])"
     ),
+}
+_PEERS = {
     "sentence-transformers": (
         "from sentence_transformers import SentenceTransformer as Model;"
         "Model({folder!r}, device='cpu').encode({text!r})"
     ),
+    "fastembed": (
+        "from fastembed import TextEmbedding as Model;"
+        "[*Model('sentence-transformers/all-MiniLM-L6-v2',"
+        " specific_model_path={light!r} + '/onnx').embed([{text!r}])]"
+    ),
+    "model2vec, a table of words": (
+        "from model2vec import StaticModel as Model;"
+        "Model.from_pretrained({light!r} + '/table').encode([{text!r}])"
+    ),
 }
+_CONTESTANTS = _OURS | _PEERS
 """A program of each contestant."""
 _TEXT = "how are shared objects released"
 _SAMPLE = 0.1  # seconds between two measurements of the memory
@@ -47,14 +60,16 @@ Turn = dict[str, float]
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run all turns; return the results for the file."""
     folder = str(resolve(args.model))
+    names = script.choose(_CONTESTANTS, args.only)
+    python, light = _set_up_peers(folder, args.home) if {*names} & {*_PEERS} else ("", "")
     turns: dict[str, list[Turn]] = {}
     with tempfile.TemporaryDirectory() as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
         server = local_server(folder)
         for _ in range(args.rounds):
-            for name in script.choose(_CONTESTANTS, args.only):
-                program = _CONTESTANTS[name].format(folder=folder, text=_TEXT)
-                command = [sys.executable, "-c", program]
+            for name in names:
+                program = _CONTESTANTS[name].format(folder=folder, light=light, text=_TEXT)
+                command = [python if name in _PEERS else sys.executable, "-c", program]
                 for at_once in (1, args.programs):
                     turn = _turn(command, server, name, at_once, args.programs)
                     way = "at once" if at_once > 1 else "in turn"
@@ -66,6 +81,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "programs": args.programs,
         "turns": turns,
     }
+
+
+def _set_up_peers(folder: str, home: Path) -> tuple[str, str]:
+    """Return the interpreter of the peers, and the folder of their models."""
+    python, light = str(environments.python(home, _ENVIRONMENT)), str(home / "models" / "light")
+    writer = [python, "-m", "benchmarks.peers.light_models", folder, light]
+    subprocess.run(writer, check=True, cwd=environments.ROOT)
+    return python, light
 
 
 def _turn(command: list[str], server: LocalServer, name: str, at_once: int, programs: int) -> Turn:

@@ -30,6 +30,15 @@ class Graph(torch.nn.Module):
         return torch.nn.functional.normalize((hidden * held).sum(1) / held.sum(1), dim=-1)
 
 
+class StatesGraph(Graph):
+    """Encoder without pooling, as fastembed expects it."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Run the model: (B, L) and (B, L) -> states (B, L, D)."""
+        states: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
+        return states
+
+
 class PairGraph(Graph):
     """Reranker, in which ids of the second text are increased by the size of the vocabulary."""
 
