@@ -44,7 +44,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
         ]
     ),
     "other formats of files": (
-        *("models/gguf/*", "models/checkpoint/onnx_export/*", "models/checkpoint/quantized/*"),
+        *(f"models/formats/{name}/*" for name in ["gguf", "onnx_export", "quantized"]),
         "models/classic/*",
         *(f"models/hub/test_{name}.py" for name in ["bundles", "huggingface", "sources"]),
         "models/tokenizer/loading/test_contradictions.py",

@@ -42,6 +42,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "confidence conversation decision_service decisions system_one zero_shot",
         {"embedwell_decide"},
     ),
+    "embedwell_formats": ("gguf onnx_export quantized", set()),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
@@ -72,7 +73,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # In the core, too, each package imports only from those before it, and from itself.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
-    "tables gguf checkpoint vision families tokenizer model_files encoder cpu_backend "
+    "tables checkpoint vision families tokenizer model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "
     "inference http telemetry routes inherited playground "
@@ -93,6 +94,7 @@ FOR_SERVICES = SERVICE_PACKAGES | {
 }
 ON_TORCH = {"torch_backend", "embedwell_classic"}
 REGISTRIES = {  # name modules of wings, by strings
+    "models/embedwell_models/checkpoint/formats.py",
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
@@ -165,7 +167,8 @@ def modules_of_the_service(path: Path) -> Iterator[str]:
 def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
     packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
     assert {path.name for path in packages} == {
-        *("embedwell_models", "embedwell_classic", "embedwell_decide", "embedwell_vision"),
+        *("embedwell_models", "embedwell_classic", "embedwell_decide"),
+        *("embedwell_formats", "embedwell_vision"),
     }
     paths = [path for package in packages for path in package.rglob("*.py")]
     assert not violations(paths, modules_of_the_service)
@@ -334,6 +337,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
+    packages |= {"gguf", "onnx_export", "quantized"}
     packages |= {"tokenizer", "tokenizers", "word_search", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.gguf.architectures import ARCHITECTURES
+from embedwell_formats.gguf.architectures import ARCHITECTURES
 from embedwell_models.hub import sources
 from tests.models import gguf_files
 from tests.models.families.exact import Expected, expected

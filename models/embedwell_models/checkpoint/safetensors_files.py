@@ -1,4 +1,4 @@
-"""Access to the weight files of a checkpoint, safetensors, GGUF or ONNX, without torch."""
+"""Access to the weight files of a checkpoint, safetensors or of other formats, without torch."""
 
 import json
 import mmap
@@ -12,7 +12,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from embedwell_models.checkpoint.stored_tensor import FLOATS, FP8, INTEGERS, StoredTensor
+from embedwell_models.checkpoint import formats
+from embedwell_models.checkpoint.stored_tensor import (
+    FLOATS,
+    FP8,
+    INTEGERS,
+    StoredTensor,
+    TensorHeader,
+)
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -23,21 +30,10 @@ INDEX = "model.safetensors.index.json"
 GGUF = "model.gguf"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
 
-FURTHER_GGUF = f"*-of-*{other_files.GGUF}"
-"""Names of the further parts of a model in GGUF."""
-
 EXPORTS = ("model.onnx", "model_fp16.onnx")
 """Names of exports with all weights as they were; hubs have quantised ones with them."""
 
 _METADATA = "__metadata__"
-
-
-@dataclass(frozen=True)
-class TensorHeader:
-    """Shape and type of a tensor, from the header of its file."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def require_weight_files(folder: Path) -> list[Path]:
@@ -86,16 +82,8 @@ def _onnx_files(folder: Path) -> list[Path]:
 
 def all_weight_files(folder: Path) -> list[Path]:
     """Return the files that `require_weight_files` returns, and those next to them with weights."""
-    files = []
-    for path in require_weight_files(folder):
-        if path.suffix == other_files.ONNX:
-            from embedwell_models.checkpoint.onnx_export.graph import Graph
-
-            files += Graph.read(path).files
-        else:
-            files.append(path)
-            files += sorted(path.parent.glob(FURTHER_GGUF)) if path.name == GGUF else []
-    return files
+    opened = map(formats.opened, require_weight_files(folder))
+    return [path for file in opened for path in file.files]
 
 
 def format_name(folder: Path) -> Literal["safetensors", "GGUF", "ONNX"]:
@@ -136,30 +124,8 @@ def _without_weights(folder: Path) -> str:
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of a checkpoint's tensors by name, from the headers of the files."""
-    headers: dict[str, TensorHeader] = {}
-    for path in require_weight_files(folder):
-        if path.name == GGUF:
-            from embedwell_models.gguf.original_tensors import infos
-
-            headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos(path)}
-            continue
-        if path.suffix == other_files.ONNX:
-            from embedwell_models.checkpoint.onnx_export.tensors import sources
-
-            headers |= {
-                name: TensorHeader(source.shape, source.numbers.kind)
-                for name, source in sources(path).items()
-            }
-            continue
-        try:
-            _require_readable(path)
-            with safe_open(path, framework="numpy") as checkpoint:
-                for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
-                    part = checkpoint.get_slice(name)
-                    headers[name] = TensorHeader(tuple(part.get_shape()), part.get_dtype())
-        except (OSError, SafetensorError) as error:
-            raise unreadable_error(path, error) from None
-    return headers
+    opened = map(formats.opened, require_weight_files(folder))
+    return {name: header for file in opened for name, header in file.headers()}
 
 
 def read_tensor(folder: Path, name: str) -> Floats:
@@ -180,25 +146,43 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     The pages are shared between processes until they are written; the file never changes. Raises
     ModelError for a file that cannot be read.
     """
-    if path.name == GGUF:
-        from embedwell_models.gguf.original_tensors import arrays
+    yield from formats.opened(path).tensors()
 
-        for name, dtype, numbers in arrays(path):
-            yield name, StoredTensor(dtype, numbers)
-        return
-    if path.suffix == other_files.ONNX:
-        from embedwell_models.checkpoint.onnx_export import tensors
 
-        for name, dtype, numbers in tensors.arrays(path):
-            yield name, StoredTensor(dtype, numbers)
-        return
-    header, start = _header(path)
-    with path.open("rb") as file:
-        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
-    for name, part in header.items():
-        if name != _METADATA:
-            first, last = (start + offset for offset in part["data_offsets"])
-            yield name, _stored(part["dtype"], part["shape"], content[first:last])
+@dataclass(frozen=True)
+class SafetensorsFile:
+    """A file of safetensors."""
+
+    path: Path
+
+    @property
+    def files(self) -> list[Path]:
+        """The file alone."""
+        return [self.path]
+
+    def headers(self) -> Iterator[tuple[str, TensorHeader]]:
+        """Yield name, shape and type of each tensor; raises ModelError as `tensors` does."""
+        try:
+            _require_readable(self.path)
+            with safe_open(self.path, framework="numpy") as checkpoint:
+                for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
+                    part = checkpoint.get_slice(name)
+                    yield name, TensorHeader(tuple(part.get_shape()), part.get_dtype())
+        except (OSError, SafetensorError) as error:
+            raise unreadable_error(self.path, error) from None
+
+    def tensors(self) -> Iterator[tuple[str, StoredTensor]]:
+        """Map the file into memory, and yield the name of each tensor with its numbers.
+
+        Raises ModelError for a file that cannot be read.
+        """
+        header, start = _header(self.path)
+        with self.path.open("rb") as file:
+            content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+        for name, part in header.items():
+            if name != _METADATA:
+                first, last = (start + offset for offset in part["data_offsets"])
+                yield name, _stored(part["dtype"], part["shape"], content[first:last])
 
 
 def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) -> StoredTensor:

@@ -13,6 +13,14 @@ FP8 = "F8_E4M3"
 
 
 @dataclass(frozen=True)
+class TensorHeader:
+    """Shape and type of a tensor, from the header of its file."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
 class StoredTensor:
     """Tensor in its mapped file, which it keeps mapped. dtype: the file's name of its type.
 

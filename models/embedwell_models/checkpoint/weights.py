@@ -7,21 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import adapters, safetensors_files
-from embedwell_models.checkpoint.quantized import schemes as quantized
-from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
-from embedwell_models.checkpoint.safetensors_files import (
-    TensorHeader,
-    not_finite,
-    to_finite_float32,
-)
-from embedwell_models.checkpoint.stored_tensor import StoredTensor
+from embedwell_models.checkpoint import adapters, formats, safetensors_files
+from embedwell_models.checkpoint.safetensors_files import not_finite, to_finite_float32
+from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.stored import TABLE, is_part
 from embedwell_models.tables.table import Array, PlainTable, QuantizedMatrix, Stored, Table, decoded
 from embedwell_models.vectors import Floats
@@ -160,15 +155,15 @@ def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 
 def _stored_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
-    scheme = quantized.scheme(folder)
+    quantization = formats.quantization(folder)
     files = map(safetensors_files.map_file, safetensors_files.require_weight_files(folder))
     stored = chain.from_iterable(files)
-    yield from stored if scheme is None else quantized.tensors(folder, scheme, stored)
+    yield from stored if quantization is None else quantization.tensors(folder, stored)
 
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of the tensors that `iterate_tensors` yields; raises ModelError."""
-    if quantized.scheme(folder) is None and adapters.read_own(folder) is None:
+    if formats.quantization(folder) is None and adapters.read_own(folder) is None:
         return safetensors_files.headers(folder)
     tensors = iterate_tensors(folder)
     return {name: TensorHeader(tensor.array.shape, tensor.dtype) for name, tensor in tensors}

@@ -23,7 +23,7 @@ GGUF = ".gguf"
 """Suffix of files that are served by their own path."""
 
 GGUF_WARNINGS = "gguf_warnings.json"
-"""Name of a file that only the folder of a GGUF file has, see hub.gguf_folder."""
+"""Name of a file that only the folder of a GGUF file has, see embedwell_formats.gguf.folder."""
 
 ONNX = ".onnx"
 """Suffix of files whose folders are served."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
@@ -19,6 +20,8 @@ DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
 _OTHER_LAYOUTS = {"rl_agent_config.json": "embedwell_decide.folder:decision_folder"}
 """Files of models in other folders than usual -> what links them to a folder in the cache."""
+_GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
+"""What links the files of a model in GGUF to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
 
 _NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"
@@ -75,13 +78,17 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
             return peft_folder.peft_folder(folder, find, cache)
     for name, read in _OTHER_LAYOUTS.items():
         if (folder / name).is_file():
-            linked: Path = pkgutil.resolve_name(read)(folder, cache)
-            return linked
+            return _linked(read, folder, cache)
     if _names_other_config(folder):
         from embedwell_models.hub import linked_folders  # imports numpy
 
         return linked_folders.with_text_config(folder, cache)
     return folder
+
+
+def _linked(function: str, *arguments: Any) -> Path:
+    linked: Path = pkgutil.resolve_name(function)(*arguments)  # imported for such a model alone
+    return linked
 
 
 def _names_other_config(folder: Path) -> bool:
@@ -103,10 +110,8 @@ def _find_images(model: str, cache: Path) -> Path:
 
 
 def _find(model: str, revision: str | None, cache: Path) -> Path:
-    if file := _gguf_file(Path(model)):
-        from embedwell_models.hub.gguf_folder import gguf_folder  # imports numpy
-
-        return gguf_folder(file, cache)
+    if files := _gguf_files(Path(model)):
+        return _linked(_GGUF_FOLDER, files, cache)
     if Path(model).is_dir():
         return Path(model).resolve()
     if Path(model).is_file():
@@ -146,27 +151,17 @@ def missing_folder(model: str) -> str:
     return f"there is no folder {path}"
 
 
-def _gguf_file(path: Path) -> Path | None:
-    """Return the GGUF file that a path names, or whose folder has no other weights.
-
-    Raises ModelError for a folder with several.
-    """
+def _gguf_files(path: Path) -> list[Path]:
+    """Return the GGUF file that a path names, or those of a folder without other weights."""
     if path.is_file():
         is_gguf = path.suffix.lower() == other_files.GGUF or other_files.start(path, 4) == b"GGUF"
-        return path if is_gguf else None  # blobs of Ollama have no suffix
+        return [path] * is_gguf  # blobs of Ollama have no suffix
     if (path / other_files.GGUF_WARNINGS).is_file():
-        return None
+        return []
     listed = sorted(path.glob(f"*{other_files.GGUF}")) if path.is_dir() else []
     files = [file for file in listed if file.is_file()]
-    if not files or any(any(path.glob(pattern)) for pattern in ("*.safetensors", "*.bin")):
-        return None
-    if len(files) > 1:
-        from embedwell_models.gguf.file import first_part  # imports numpy
-
-        if first := first_part(files):
-            return first
-        raise ModelError(f"{path} has {len(files)} GGUF files: give one, such as {files[0]}")
-    return files[0]
+    has_others = files and any(any(path.glob(name)) for name in ("*.safetensors", "*.bin"))
+    return [] if has_others else files
 
 
 def _as_file(path: Path) -> str:

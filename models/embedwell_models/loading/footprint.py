@@ -6,6 +6,7 @@ from math import prod
 
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint.stored_tensor import TensorHeader
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
@@ -85,7 +86,7 @@ def _further_specs(description: ModelDescription) -> Iterator[ModelSpec]:
 
 def _encoder_sizes(
     spec: ModelSpec,
-    headers: Mapping[str, safetensors_files.TensorHeader],
+    headers: Mapping[str, TensorHeader],
     family: Family,
 ) -> Iterator[tuple[int, bool]]:
     config = spec.config

@@ -7,7 +7,7 @@ version may change vectors.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from embedwell_models.checkpoint.quantized import schemes as quantized
+from embedwell_models.checkpoint import formats
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.card import read_card
@@ -73,4 +73,4 @@ def refuse_changed_weights(encoder: Path) -> None:
             f"{adapter.path}: an adapter ({adapter.get('peft_type')}) next to a whole model: "
             "delete its files if the weights have it; otherwise put them into a folder of their own"
         )
-    quantized.scheme(encoder)
+    formats.quantization(encoder)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import AutoModel, BertConfig, PreTrainedConfig, Qwen3Config
 
-from embedwell_models.checkpoint.onnx_export import tensors
+from embedwell_formats.onnx_export import tensors
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import decoded
 from embedwell_models.vectors import Floats

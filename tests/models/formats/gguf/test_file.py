@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.errors import ModelError
-from embedwell_models.hub.gguf_folder import gguf_folder
+from embedwell_formats.gguf.folder import gguf_folder
 from tests.models import gguf_files
 
 TOKENIZER = {
@@ -48,7 +48,7 @@ def test_a_wrong_value_is_refused_by_its_name(
 ) -> None:
     file = gguf_files.write(tmp_path / "a.gguf", {**METADATA, **wrong}, TENSORS)
     with pytest.raises(ModelError, match=message):
-        gguf_folder(file, tmp_path)
+        gguf_folder([file], tmp_path)
 
 
 def test_lists_within_lists_are_refused_however_deep(tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_lists_within_lists_are_refused_however_deep(tmp_path: Path) -> None:
     counts = struct.pack("<IQQ", 3, 0, 1)
     file.write_bytes(b"GGUF" + counts + struct.pack("<Q1sI", 1, b"k", 9) + deep)
     with pytest.raises(ModelError, match="lists of type 9"):
-        gguf_folder(file, tmp_path)
+        gguf_folder([file], tmp_path)
 
 
 def test_the_same_file_without_the_fault_is_read(tmp_path: Path) -> None:
     file = gguf_files.write(tmp_path / "a.gguf", METADATA, TENSORS)
-    assert (gguf_folder(file, tmp_path) / "config.json").is_file()
+    assert (gguf_folder([file], tmp_path) / "config.json").is_file()

@@ -1,37 +1,25 @@
-"""The quantised weights of a folder, by the scheme that its config.json names.
+"""Quantised weights of layers, each stored as several tensors: numbers, scales, zero points."""
 
-The weight of a layer is stored as several tensors: numbers, scales, zero points.
-"""
-
-import pkgutil
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint.stored_tensor import StoredTensor
-from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.table import Array, Chosen, QuantizedMatrix, is_finite
+from embedwell_models.tables.layer_matrix import LayerMatrix
+from embedwell_models.tables.table import Array, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
 
 INTEGERS = {2: "INT2", 3: "INT3", 4: "INT4", 8: "INT8"}
 """Names of the types of quantised integers by their bits; the files' I8 is also one of indices."""
-_KEYS = ("quantization_config", "compression_config")  # the second one in files of 2024
-_SCHEMES: Mapping[str, str] = {  # imported for a folder that names one
-    "awq": "packed_integers:Awq.read",
-    "bitsandbytes": "bitsandbytes:BitsAndBytes.read",
-    "compressed-tensors": "compressed_tensors:CompressedTensors.read",
-    "fp8": "small_floats:BlockFp8.read",
-    "gptq": "packed_integers:Gptq.read",
-    "modelopt": "small_floats:ModelOpt.read",
-}
 
 
 @dataclass(frozen=True)
@@ -69,105 +57,47 @@ class Parts:
             )
         return tensor.array
 
-    def matrix(self, shape: tuple[int, ...], decode: Callable[[], Floats]) -> "LayerMatrix":
+    def matrix(self, shape: tuple[int, ...], decode: Callable[[], Floats]) -> LayerMatrix:
         """Return the weight; raises ModelError for a shape that is not one of a matrix."""
         if len(shape) != 2:
             raise ModelError(f"{self.name}: the weight has the shape {shape}, not one of a matrix")
         return LayerMatrix(self.name, (shape[0], shape[1]), decode)
 
 
-class Scheme(Protocol):
+class Scheme(ABC):
     """Way of storing quantised weights.
 
     endings: the ends of the names of a layer's parts, after the layer's name and a point. A layer
     with one of them is quantised.
     """
 
-    @property
-    def endings(self) -> tuple[str, ...]: ...
+    endings: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def weight(self, parts: Parts) -> tuple[str, QuantizedMatrix] | None:
         """Return type and weight of a layer; None if it is not quantised; raises ModelError."""
 
+    def tensors(
+        self, folder: Path, stored: Iterable[tuple[str, StoredTensor]]
+    ) -> Iterator[tuple[str, StoredTensor]]:
+        """Yield name and value of every tensor, with the parts of a quantised layer as its weight.
 
-@dataclass(frozen=True)
-class LayerMatrix(QuantizedMatrix):
-    """Matrix (N, D) that is decoded as a whole whenever it is read, so that no copy stays.
-
-    name: the layer's, for messages. size: N, D.
-    """
-
-    name: str
-    size: tuple[int, int]
-    decode: Callable[[], Floats]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """N, D."""
-        return self.size
-
-    def __getitem__(self, rows: Chosen) -> Floats:
-        """Return some rows (n, D) as float32."""
-        return self.to_float32()[rows]
-
-    def rows(self, start: int, stop: int) -> "LayerMatrix":
-        """Return consecutive rows as they are stored."""
-        size = (stop - start, self.width)
-        return LayerMatrix(self.name, size, lambda: self.to_float32()[start:stop])
-
-    def to_float32(self) -> Floats:
-        """Decode all rows (N, D); raises ModelError if the parts do not fit together."""
-        try:
-            decoded = self.decode()
-        except (ValueError, IndexError) as error:
-            raise ModelError(f"{self.name}: its parts do not fit: {error}") from None
-        if decoded.shape != self.size:
-            raise ModelError(f"{self.name}: its parts have the shapes of {decoded.shape}")
-        return decoded
-
-    def is_finite(self) -> bool:
-        """Whether no number is NaN, infinity or TOO_LARGE."""
-        return is_finite(self.to_float32())
-
-
-def scheme(folder: Path) -> Scheme | None:
-    """Return the scheme of a folder's weights; None for plain weights.
-
-    Raises ModelError for a scheme or an option that is not supported.
-    """
-    config = JsonConfig.optional(folder / "config.json")
-    key = next((key for key in _KEYS if config.get(key) is not None), None)
-    if key is None:
-        return None
-    options = config.nested(key)
-    name = f"{__package__}.{options.choice('quant_method', _SCHEMES)}"
-    read: Callable[[JsonConfig], Scheme] = pkgutil.resolve_name(name)
-    return read(options)
-
-
-def tensors(
-    folder: Path, scheme: Scheme, stored: Iterable[tuple[str, StoredTensor]]
-) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield name and value of every tensor, with the parts of a quantised layer as its weight.
-
-    Raises ModelError for a layer that lacks a part.
-
-    stored: the tensors in the files of the folder.
-    """
-    plain = dict(stored)
-    endings = "|".join(map(re.escape, scheme.endings))
-    pattern = re.compile(rf"(.+?)\.({endings})")
-    layers: dict[str, dict[str, StoredTensor]] = {}
-    for name in [*plain]:
-        if match := pattern.fullmatch(name):
-            layers.setdefault(match[1], {})[match[2]] = plain.pop(name)
-    for layer, parts in layers.items():
-        weight = f"{layer}.weight"
-        if weight in plain:
-            parts["weight"] = plain[weight]
-        if (read := scheme.weight(Parts(f"{folder}: {layer}", parts))) is not None:
-            plain[weight] = StoredTensor(*read)
-    yield from plain.items()
+        Raises ModelError for a layer that lacks a part.
+        """
+        plain = dict(stored)
+        endings = "|".join(map(re.escape, self.endings))
+        pattern = re.compile(rf"(.+?)\.({endings})")
+        layers: dict[str, dict[str, StoredTensor]] = {}
+        for name in [*plain]:
+            if match := pattern.fullmatch(name):
+                layers.setdefault(match[1], {})[match[2]] = plain.pop(name)
+        for layer, parts in layers.items():
+            weight = f"{layer}.weight"
+            if weight in plain:
+                parts["weight"] = plain[weight]
+            if (read := self.weight(Parts(f"{folder}: {layer}", parts))) is not None:
+                plain[weight] = StoredTensor(*read)
+        yield from plain.items()
 
 
 def unpack(words: Array, bits: int) -> Bytes:

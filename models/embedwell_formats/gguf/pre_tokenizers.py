@@ -6,7 +6,7 @@ The names are llama.cpp's, the patterns those of tokenizer.json of the models th
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from embedwell_models.gguf.file import Metadata
+from embedwell_formats.gguf.file import Metadata
 
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -4,7 +4,7 @@ import gguf
 import numpy as np
 import pytest
 
-from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix, BlockType, Bytes
+from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix, BlockType, Bytes
 
 
 def random_blocks(kind: BlockType) -> Bytes:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
-from embedwell_models.gguf import architectures, tokenizer_files
-from embedwell_models.gguf.architectures import DENSE
-from embedwell_models.gguf.file import LAST_TOKEN, GgufFile, Metadata, further_parts
+from embedwell_formats.gguf import architectures, tokenizer_files
+from embedwell_formats.gguf.architectures import DENSE
+from embedwell_formats.gguf.file import LAST_TOKEN, GgufFile, Metadata, first_part, further_parts
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.rerank_formats import FORMATS
 from embedwell_models.tables.table import decoded
@@ -35,16 +36,16 @@ _MESSAGES_TEMPLATE = (  # without the parts of the published one that no text re
 log = logging.getLogger(__name__)
 
 
-def gguf_folder(file: Path, cache: Path) -> Path:
+def gguf_folder(files: Sequence[Path], cache: Path) -> Path:
     """Return the folder of a GGUF file; the first use of the file writes it into the cache.
 
     The weights stay in the file. Logs a warning for each difference between the file and the
-    original model. file: the first one of a model in several.
+    original model. files: the file, or all of a model in several.
 
-    Raises ModelError for a file that cannot be read, or whose architecture or tokenizer is not
-    supported.
+    Raises ModelError for files of several models, for one that cannot be read, and for an
+    architecture or a tokenizer that is not supported.
     """
-    file = file.resolve()
+    file = _first(files).resolve()
     states = [part.stat() for part in (file, *further_parts(file))]
     times = [(state.st_size, state.st_mtime_ns) for state in states]
     parts = (_LAYOUT, file, *(times[0] if len(times) == 1 else times))
@@ -54,6 +55,14 @@ def gguf_folder(file: Path, cache: Path) -> Path:
     for warning in read_json(folder / GGUF_WARNINGS):
         log.warning("%s", warning)
     return folder
+
+
+def _first(files: Sequence[Path]) -> Path:
+    first = first_part(files) if len(files) > 1 else files[0]
+    if first is None:
+        folder = files[0].parent
+        raise ModelError(f"{folder} has {len(files)} GGUF files: give one, such as {files[0]}")
+    return first
 
 
 def _write(file: Path, folder: Path) -> None:

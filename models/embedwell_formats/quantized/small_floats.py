@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.schemes import LayerMatrix, Parts, spread
+from embedwell_formats.quantized.schemes import Parts, Scheme, spread
 from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _IGNORED_BY_FP8 = (  # which layers stay in other types, and how inputs are rounded
@@ -32,7 +33,7 @@ _IGNORED_BY_MODEL_OPT = {  # how inputs are rounded, and which layers stay in ot
 
 
 @dataclass(frozen=True)
-class BlockFp8:
+class BlockFp8(Scheme):
     """Scheme with one scale for each block. block: rows and columns; None for one of a tensor."""
 
     block: tuple[int, int] | None
@@ -63,7 +64,7 @@ class BlockFp8:
         return FP8, parts.matrix(codes.shape, decode)
 
 
-class ModelOpt:
+class ModelOpt(Scheme):
     """Scheme of NVIDIA's Model Optimizer: NVFP4, and FP8 with one scale."""
 
     endings = ("weight_scale", "weight_scale_2", "input_scale", "k_scale", "v_scale")

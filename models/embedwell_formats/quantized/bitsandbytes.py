@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.schemes import INTEGERS, LayerMatrix, Parts
+from embedwell_formats.quantized.schemes import INTEGERS, Parts, Scheme
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _STATE = "weight.quant_state.bitsandbytes__"
@@ -21,7 +22,7 @@ _IGNORED = {  # how inputs are computed, and which layers stay in other types
 }
 
 
-class BitsAndBytes:
+class BitsAndBytes(Scheme):
     """Scheme of bitsandbytes, whose files say everything about a layer."""
 
     endings = (

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.schemes import (
+from embedwell_formats.quantized.schemes import (
     INTEGERS,
     Bytes,
-    LayerMatrix,
     Parts,
+    Scheme,
     spread,
     unpack,
 )
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
 
@@ -42,7 +43,7 @@ _IGNORED_BY_AWQ = {  # the tensors say the rest
 
 
 @dataclass(frozen=True)
-class Gptq:
+class Gptq(Scheme):
     """Scheme of GPTQ. added: what is added to the stored zero points."""
 
     added: int
@@ -78,7 +79,7 @@ class Gptq:
         return INTEGERS[bits], parts.matrix(shape, decode)
 
 
-class Awq:
+class Awq(Scheme):
     """Scheme of AutoAWQ for matrix products."""
 
     endings = ("qweight", "qzeros", "scales")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedwell_models.checkpoint.quantized.small_floats import FP8_VALUES
+from embedwell_formats.quantized.small_floats import FP8_VALUES
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell_models.checkpoint.onnx_export import tensors
-from embedwell_models.checkpoint.onnx_export.graph import Graph
+from embedwell_formats.onnx_export import tensors
+from embedwell_formats.onnx_export.graph import Graph
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import decoded
 from tests.models.hub_server import POINTER

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.schemes import (
+from embedwell_formats.quantized.schemes import (
     INTEGERS,
-    LayerMatrix,
     Parts,
+    Scheme,
     spread,
     unpack,
 )
-from embedwell_models.checkpoint.quantized.small_floats import (
+from embedwell_formats.quantized.small_floats import (
     FP8_VALUES,
     NVFP4,
     NVFP4_COLUMNS,
@@ -21,6 +21,7 @@ from embedwell_models.checkpoint.quantized.small_floats import (
 from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _NVFP4 = "nvfp4-pack-quantized"
@@ -38,7 +39,7 @@ _OF_WEIGHTS = {
 
 
 @dataclass(frozen=True)
-class CompressedTensors:
+class CompressedTensors(Scheme):
     """Scheme of compressed-tensors. block: rows and columns of a block; None without blocks."""
 
     block: tuple[int, int] | None

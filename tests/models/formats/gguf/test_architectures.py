@@ -28,7 +28,7 @@ from transformers import (
     Qwen3Model,
 )
 
-from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
+from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from tests.models import gguf_files, kinds
 from tests.models.families.exact import assert_near, expected
 from tests.models.gguf_models import (

@@ -5,14 +5,14 @@ llama.cpp's converter shifts, joins and reorders some of them; this module undoe
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.gguf.architectures import (
+from embedwell_formats.gguf.architectures import (
     ANSWERS,
     DENSE,
     Architecture,
@@ -20,8 +20,10 @@ from embedwell_models.gguf.architectures import (
     has_answers,
     number_of_layers,
 )
-from embedwell_models.gguf.blocks import BlockMatrix
-from embedwell_models.gguf.file import GgufFile, Metadata, TensorInfo
+from embedwell_formats.gguf.blocks import BlockMatrix
+from embedwell_formats.gguf.file import GgufFile, Metadata, TensorInfo
+from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
+from embedwell_models.config import other_files
 from embedwell_models.tables.table import Stored, decoded
 
 _Order = npt.NDArray[np.int64]
@@ -33,6 +35,28 @@ _ROTATED = {  # ending of a name -> key of its number of heads
 }
 _BY_VALUE_HEAD = ("attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight", "ssm_a", "ssm_dt.bias")
 _BY_HEADS = ("attn_qkv.weight", "ssm_conv1d.weight")
+
+
+@dataclass(frozen=True)
+class GgufWeights:
+    """Weights of a file in GGUF, with the further parts that a folder has next to it."""
+
+    path: Path
+
+    @property
+    def files(self) -> list[Path]:
+        """The file, and the further parts of its model."""
+        return [self.path, *sorted(self.path.parent.glob(f"*-of-*{other_files.GGUF}"))]
+
+    def headers(self) -> Iterator[tuple[str, TensorHeader]]:
+        """Yield name, shape and type of each tensor; raises ModelError as `arrays` does."""
+        for name, info in infos(self.path):
+            yield name, TensorHeader(info.shape, info.kind)
+
+    def tensors(self) -> Iterator[tuple[str, StoredTensor]]:
+        """Yield the name of each tensor with its numbers; raises ModelError as `arrays` does."""
+        for name, dtype, numbers in arrays(self.path):
+            yield name, StoredTensor(dtype, numbers)
 
 
 def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:

@@ -8,12 +8,15 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from embedwell_models.checkpoint.onnx_export.graph import KINDS, Graph, Initializer, Node, damaged
-from embedwell_models.checkpoint.quantized.schemes import Bytes, LayerMatrix
+from embedwell_formats.onnx_export.graph import KINDS, Graph, Initializer, Node, damaged
+from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import Array, Stored, to_float32
 
+_Bytes = npt.NDArray[np.uint8]
 _PARAMETER = re.compile(r"[A-Za-z_0-9]+(\.[A-Za-z_0-9]+)+")  # the name of one in torch
 _COMPUTED = re.compile(r"(.*\.)?(rotary\w*\.(\w*inv_freq|cos\w*|sin\w*)|\w+\.embed_scale)")
 # The encoder in a whole model of sentence-transformers: a tensor has the first prefix or today the
@@ -39,6 +42,28 @@ class TensorSource:
     def shape(self) -> tuple[int, ...]:
         """Shape in the checkpoint."""
         return self.numbers.shape[::-1] if self.transposed else self.numbers.shape
+
+
+@dataclass(frozen=True)
+class OnnxWeights:
+    """Weights of a file in ONNX."""
+
+    path: Path
+
+    @property
+    def files(self) -> list[Path]:
+        """The file, and those next to it that have its weights."""
+        return Graph.read(self.path).files
+
+    def headers(self) -> Iterator[tuple[str, TensorHeader]]:
+        """Yield name, shape and type of each tensor; raises ModelError as `arrays` does."""
+        for name, source in sources(self.path).items():
+            yield name, TensorHeader(source.shape, source.numbers.kind)
+
+    def tensors(self) -> Iterator[tuple[str, StoredTensor]]:
+        """Yield the name of each tensor with its numbers; raises ModelError as `arrays` does."""
+        for name, dtype, numbers in arrays(self.path):
+            yield name, StoredTensor(dtype, numbers)
 
 
 def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
@@ -149,7 +174,7 @@ def _biases_by_addend(graph: Graph, converted: Mapping[str, str]) -> Mapping[str
     return biases
 
 
-def _mapped(path: Path) -> Bytes:
+def _mapped(path: Path) -> _Bytes:
     try:
         with path.open("rb") as file:
             return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
@@ -157,7 +182,7 @@ def _mapped(path: Path) -> Bytes:
         raise damaged(path, str(error)) from None
 
 
-def _plain(numbers: Initializer, content: Bytes) -> Array:
+def _plain(numbers: Initializer, content: _Bytes) -> Array:
     begin, end = numbers.span
     if not 0 <= begin <= end <= len(content) or end - begin != numbers.size or begin == end:
         raise damaged(numbers.file, f"{numbers.name} is not whole")

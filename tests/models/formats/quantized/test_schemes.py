@@ -8,10 +8,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from embedwell_models.checkpoint.quantized.schemes import LayerMatrix, spread, unpack
+from embedwell_formats.quantized.schemes import spread, unpack
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
-from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import precisions
 from tests.models.quantized_files import (
@@ -21,21 +20,6 @@ from tests.models.quantized_files import (
     fp8_blocks,
     write_quantized,
 )
-
-
-def test_rows_are_those_of_the_decoded_matrix() -> None:
-    whole = np.arange(12, dtype=np.float32).reshape(4, 3)
-    matrix = LayerMatrix("a", (4, 3), whole.copy)
-    rows = matrix.rows(1, 3)
-    assert rows.shape == (2, 3)
-    assert np.array_equal(rows.to_float32(), whole[1:3])
-    assert np.array_equal(matrix[np.array([3, 0])], whole[[3, 0]])
-
-
-def test_parts_of_another_shape_are_refused_by_name() -> None:
-    matrix = LayerMatrix("the layer", (4, 3), lambda: np.zeros((3, 4), np.float32))
-    with pytest.raises(ModelError, match="the layer: its parts have the shapes of"):
-        matrix.to_float32()
 
 
 def test_the_lowest_bits_of_a_word_come_first() -> None:
