@@ -42,7 +42,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "confidence conversation decision_service decisions system_one zero_shot",
         {"embedwell_decide"},
     ),
-    "embedwell_formats": ("gguf onnx_export quantized", set()),
+    "embedwell_formats": ("gguf onnx_export quantized peft", set()),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
@@ -94,6 +94,7 @@ FOR_SERVICES = SERVICE_PACKAGES | {
 }
 ON_TORCH = {"torch_backend", "embedwell_classic"}
 REGISTRIES = {  # name modules of wings, by strings
+    "models/embedwell_models/checkpoint/adapters.py",
     "models/embedwell_models/checkpoint/formats.py",
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
@@ -337,7 +338,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
-    packages |= {"gguf", "onnx_export", "quantized"}
+    packages |= {"gguf", "onnx_export", "quantized", "peft"}
     packages |= {"tokenizer", "tokenizers", "word_search", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")

@@ -18,7 +18,7 @@ _READ = ("head_layers", "max_len", "head_max_len", "temperature", "temperature_b
 _LAYOUT = "option_layout"
 
 
-def decision_folder(folder: Path, cache: Path) -> Path:
+def decision_folder(folder: Path, _find: object, cache: Path) -> Path:
     """Return a folder in the cache that stands for a Laya checkpoint.
 
     Raises ModelError for a checkpoint without an encoder's options, weights or tokenizer, and for

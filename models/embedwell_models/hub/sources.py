@@ -17,9 +17,15 @@ from embedwell_models.hub.huggingface import log_fetch
 from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
-_ADAPTER = "adapter_config.json"  # saved by PEFT
-_OTHER_LAYOUTS = {"rl_agent_config.json": "embedwell_decide.folder:decision_folder"}
-"""Files of models in other folders than usual -> what links them to a folder in the cache."""
+_OTHER_LAYOUTS = {
+    "adapter_config.json": "embedwell_formats.peft.folder:peft_folder",  # saved by PEFT
+    "rl_agent_config.json": "embedwell_decide.folder:decision_folder",
+}
+"""Files of models in other folders than usual -> what links them to a folder in the cache.
+
+Arguments: the folder, what returns the folder of another model by its name and revision, and the
+cache. The folder itself is returned where it is whole.
+"""
 _GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
 """What links the files of a model in GGUF to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
@@ -70,15 +76,11 @@ def resolve(model: str, options: ModelOptions = DEFAULT_OPTIONS, cache: Path | N
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
     folder = _find(model, revision, cache)
-    if (folder / _ADAPTER).is_file():
-        from embedwell_models.hub import peft_folder  # imports numpy, which most starts do not need
-
-        if peft_folder.has_adapter_alone(folder):
-            find = partial(_find, cache=cache)
-            return peft_folder.peft_folder(folder, find, cache)
     for name, read in _OTHER_LAYOUTS.items():
         if (folder / name).is_file():
-            return _linked(read, folder, cache)
+            linked = _linked(read, folder, partial(_find, cache=cache), cache)
+            if linked != folder:
+                return linked
     if _names_other_config(folder):
         from embedwell_models.hub import linked_folders  # imports numpy
 
@@ -184,7 +186,7 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     from embedwell_models.hub import conversion  # with numpy, which the other sources do not need
 
     folder = _fetch(model, revision, cache)
-    if any((folder / name).is_file() for name in (_ADAPTER, *_OTHER_LAYOUTS)):
+    if any((folder / name).is_file() for name in _OTHER_LAYOUTS):
         return folder
     target = converted_folder(model, folder, cache)
     parts = conversion.parts_without_safetensors(folder)
@@ -252,10 +254,7 @@ def _fetch(model: str, revision: str | None, cache: Path) -> Path:
         folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:
         raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
-    if not any(
-        (folder / name).exists()
-        for name in ("config.json", "modules.json", _ADAPTER, *_OTHER_LAYOUTS)
-    ):
+    if not any((folder / name).exists() for name in ("config.json", "modules.json", *_OTHER_LAYOUTS)):
         raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
     return folder
 

@@ -24,14 +24,10 @@ _LABELS = ("id2label", "label2id", "num_labels")
 log = logging.getLogger(__name__)
 
 
-def has_adapter_alone(folder: Path) -> bool:
-    """Whether a folder has the adapter of a model whose weights are elsewhere."""
-    is_adapter = (folder / adapters.CONFIG).is_file()
-    return is_adapter and not safetensors_files.weight_files(folder)
-
-
 def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> Path:
     """Return a folder in the cache with an adapter and the model that it changes.
+
+    A folder with a whole model is returned as it is.
 
     The modules after the encoder, the prompts, the tokenizer and the preprocessing of images are
     the adapter's if its folder has them, otherwise the base model's. Weights and options are the
@@ -41,6 +37,8 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     find: returns the folder of the base model from its name or path, and its revision.
     Raises ModelError for a base model that is missing, or that is adapted itself.
     """
+    if not _has_adapter_alone(folder):
+        return folder
     options = JsonConfig(folder / adapters.CONFIG)
     base = _find_base(options, find)
     classifies = _classifies(folder, options)
@@ -53,6 +51,12 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     return target
 
 
+def _has_adapter_alone(folder: Path) -> bool:
+    # Whether a folder has the adapter of a model whose weights are elsewhere.
+    is_adapter = (folder / adapters.CONFIG).is_file()
+    return is_adapter and not safetensors_files.weight_files(folder)
+
+
 def _find_base(options: JsonConfig, find: Callable[[str, Any], Path]) -> Path:
     name = options.get(_BASE, "")
     if not name:
@@ -61,7 +65,7 @@ def _find_base(options: JsonConfig, find: Callable[[str, Any], Path]) -> Path:
         base = find(name, options.get("revision"))
     except ModelError as error:
         raise ModelError(f"{options.path}: the base model {name!r}: {error}") from None
-    if has_adapter_alone(base):
+    if _has_adapter_alone(base):
         raise ModelError(f"{options.path}: the base model {name!r} is adapted itself: merge it")
     return base
 

@@ -15,8 +15,8 @@ from peft.tuners.tuners_utils import check_target_module_exists
 from transformers import AutoTokenizer, BertModel
 
 from embedwell_models import Embedder
-from embedwell_models.checkpoint import peft_options
-from embedwell_models.checkpoint.peft_options import PeftOptions
+from embedwell_formats.peft import options as peft_options
+from embedwell_formats.peft.options import PeftOptions
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder as Write

@@ -1,0 +1,1 @@
+"""Adapters (LoRA, DoRA): as PEFT saves them, and among the tensors of a checkpoint."""
