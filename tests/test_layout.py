@@ -30,7 +30,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set[str](),
     ),
     "embedwell_classic": (
-        "tokenizers families words encoders convert compress training",
+        "compressed_tables tokenizers families words encoders convert compress training",
         set(),
     ),
     "embedwell_classic_service": (
@@ -101,6 +101,7 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/hub/conversion.py",
     "models/embedwell_models/hub/sources.py",
     "models/embedwell_models/vision.py",
+    "models/embedwell_models/tables/stored.py",
     "service/embedwell/doors.py",
     "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
     "service/embedwell/routes/words.py",

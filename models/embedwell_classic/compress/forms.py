@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.compressed import CODEBOOK_SIZE, Ids, Tier, pool_rows
+from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_rows
 from embedwell_models.tables.stored import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, Rows, blocks
 from embedwell_models.vectors import Doubles, Floats

@@ -1,19 +1,13 @@
 """Stored tables: the names of their parts in files, their construction, and their validation."""
 
+import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.compressed import (
-    CODEBOOK_SIZE,
-    CodedTable,
-    HashedTable,
-    Tier,
-    TieredTable,
-)
 from embedwell_models.tables.table import (
     BLOCK,
     TOO_LARGE,
@@ -24,7 +18,6 @@ from embedwell_models.tables.table import (
     Table,
     blocks,
     is_finite,
-    to_float32,
 )
 from embedwell_models.vectors import Floats
 
@@ -33,8 +26,11 @@ CODES, CODEBOOKS = "token_codes", "token_codebooks"
 POOL, IMPORTANCE = "token_pool", "token_importance"
 TIER, DIRECTIONS = "token_tier", "token_directions"
 """Name format with the number of the tier, from 0."""
-_PREFIX = "token_"
+PREFIX = "token_"
 _COMPRESSED = re.compile(r"token_(codes|codebooks|tier\d+|directions\d+|pool|importance)")
+
+_BUILD = "embedwell_classic.compressed_tables:build"
+"""What builds a table from compressed parts."""
 
 
 def is_part(name: str) -> bool:
@@ -61,13 +57,13 @@ class TensorNames:
     def theirs(self, part: str) -> str:
         """Return the name in a file of a part with our name."""
         plain = {TABLE: self.table, SCALES: self.scales}
-        return plain.get(part, f"{self.stem}.{part.removeprefix(_PREFIX)}")
+        return plain.get(part, f"{self.stem}.{part.removeprefix(PREFIX)}")
 
     def _ours(self, name: str) -> str | None:
         plain = {self.table: TABLE, self.scales: SCALES, self.rows: ROWS}
         if name in plain:
             return plain[name]
-        ours = name.replace(f"{self.stem}.", _PREFIX, 1)
+        ours = name.replace(f"{self.stem}.", PREFIX, 1)
         return ours if name.startswith(f"{self.stem}.") and _COMPRESSED.fullmatch(ours) else None
 
 
@@ -114,50 +110,8 @@ def _rows(parts: Mapping[str, Array]) -> Table:
         if parts[TABLE].ndim != 2:
             raise ModelError(f"a table of shape {parts[TABLE].shape}")
         return PlainTable(parts[TABLE])
-    if f"{TIER}0" in parts:
-        return _tiered(parts)
-    return _hashed(parts) if POOL in parts else _coded(parts)
-
-
-def _coded(parts: Mapping[str, Array]) -> CodedTable:
-    codes, codebooks = _required(parts, CODES), _required(parts, CODEBOOKS)
-    fits = codes.ndim == 2 and codebooks.ndim == 3 and codes.shape[1] == len(codebooks)
-    if codes.dtype != np.uint8 or not fits or codebooks.shape[1] > CODEBOOK_SIZE:
-        raise ModelError(
-            f"codes of {codes.dtype} and shape {codes.shape}, and codebooks of shape "
-            f"{codebooks.shape}: a row needs a byte for each codebook"
-        )
-    return CodedTable(codes, np.array(to_float32(codebooks)))
-
-
-def _tiered(parts: Mapping[str, Array]) -> TieredTable:
-    count = sum(name.startswith(TIER) for name in parts)
-    tiers = []
-    for index in range(count):
-        values = _required(parts, f"{TIER}{index}")
-        directions = parts.get(f"{DIRECTIONS}{index}")
-        if values.ndim != 2 or (directions is not None and len(directions) != values.shape[1]):
-            raise ModelError(f"the numbers of tier {index} do not fit its directions")
-        tiers.append(Tier(values, None if directions is None else np.array(to_float32(directions))))
-    if len({tier.width for tier in tiers}) > 1:
-        raise ModelError(f"tiers of different widths: {[tier.width for tier in tiers]}")
-    return TieredTable(tiers)
-
-
-def _hashed(parts: Mapping[str, Array]) -> HashedTable:
-    pool, importance = parts[POOL], _required(parts, IMPORTANCE)
-    if pool.ndim != 2 or len(pool) < 2 or importance.shape[1:] != (2,):
-        raise ModelError(
-            f"a pool of shape {pool.shape} and importance of shape {importance.shape}: a row is a "
-            "sum of two rows of the pool"
-        )
-    return HashedTable(to_float32(pool), importance)
-
-
-def _required(parts: Mapping[str, Array], name: str) -> Array:
-    if name not in parts:
-        raise ModelError(f"the checkpoint lacks the table's {name.removeprefix(_PREFIX)}")
-    return parts[name]
+    build_compressed: Callable[[Mapping[str, Array]], Table] = pkgutil.resolve_name(_BUILD)
+    return build_compressed(parts)
 
 
 def _check_finite(name: str, values: Array) -> None:

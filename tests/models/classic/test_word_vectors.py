@@ -19,7 +19,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
 from embedwell_models.model_files.pooling_modes import MODES
-from embedwell_models.tables.compressed import CodedTable
+from embedwell_classic.compressed_tables import CodedTable
 from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 

@@ -19,7 +19,7 @@ from embedwell_classic.compress.forms import (
 )
 from embedwell_models.errors import ModelError
 from embedwell_models.tables import stored
-from embedwell_models.tables.compressed import CodedTable, HashedTable, pool_rows
+from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
 from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from embedwell_models.tables.compressed import CodedTable, HashedTable, pool_rows
+from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
 
 SOME = np.random.default_rng(1)
 CODES = SOME.integers(0, 9, (50, 4)).astype(np.uint8)

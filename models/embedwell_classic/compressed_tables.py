@@ -1,12 +1,22 @@
 """Compressed tables: rows of codes, rows that share a pool, and tiers of rows of several widths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models.errors import ModelError
+from embedwell_models.tables.stored import (
+    CODEBOOKS,
+    CODES,
+    DIRECTIONS,
+    IMPORTANCE,
+    POOL,
+    PREFIX,
+    TIER,
+)
 from embedwell_models.tables.table import Array, Chosen, Table, to_float32
 from embedwell_models.vectors import Floats
 
@@ -138,3 +148,54 @@ class TieredTable(Table):
             if here.size:
                 vectors[here] = tier.read(ids[here] - (ends[index] - len(tier.values)))
         return vectors
+
+
+def build(parts: Mapping[str, Array]) -> Table:
+    """Build a table from its parts, by the names of `stored`; parts may be mapped.
+
+    Raises ModelError for inconsistent parts.
+    """
+    if f"{TIER}0" in parts:
+        return _tiered(parts)
+    return _hashed(parts) if POOL in parts else _coded(parts)
+
+
+def _coded(parts: Mapping[str, Array]) -> CodedTable:
+    codes, codebooks = _required(parts, CODES), _required(parts, CODEBOOKS)
+    fits = codes.ndim == 2 and codebooks.ndim == 3 and codes.shape[1] == len(codebooks)
+    if codes.dtype != np.uint8 or not fits or codebooks.shape[1] > CODEBOOK_SIZE:
+        raise ModelError(
+            f"codes of {codes.dtype} and shape {codes.shape}, and codebooks of shape "
+            f"{codebooks.shape}: a row needs a byte for each codebook"
+        )
+    return CodedTable(codes, np.array(to_float32(codebooks)))
+
+
+def _tiered(parts: Mapping[str, Array]) -> TieredTable:
+    count = sum(name.startswith(TIER) for name in parts)
+    tiers = []
+    for index in range(count):
+        values = _required(parts, f"{TIER}{index}")
+        directions = parts.get(f"{DIRECTIONS}{index}")
+        if values.ndim != 2 or (directions is not None and len(directions) != values.shape[1]):
+            raise ModelError(f"the numbers of tier {index} do not fit its directions")
+        tiers.append(Tier(values, None if directions is None else np.array(to_float32(directions))))
+    if len({tier.width for tier in tiers}) > 1:
+        raise ModelError(f"tiers of different widths: {[tier.width for tier in tiers]}")
+    return TieredTable(tiers)
+
+
+def _hashed(parts: Mapping[str, Array]) -> HashedTable:
+    pool, importance = parts[POOL], _required(parts, IMPORTANCE)
+    if pool.ndim != 2 or len(pool) < 2 or importance.shape[1:] != (2,):
+        raise ModelError(
+            f"a pool of shape {pool.shape} and importance of shape {importance.shape}: a row is a "
+            "sum of two rows of the pool"
+        )
+    return HashedTable(to_float32(pool), importance)
+
+
+def _required(parts: Mapping[str, Array], name: str) -> Array:
+    if name not in parts:
+        raise ModelError(f"the checkpoint lacks the table's {name.removeprefix(PREFIX)}")
+    return parts[name]
