@@ -13,7 +13,6 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
 from embedwell_models.tokenizer.loading import other_tokenizers
-from embedwell_models.tokenizer.segmented import find_reader
 
 INSTALL = "pip install 'transformers>=5.14' sentencepiece protobuf"
 _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
@@ -34,7 +33,7 @@ def missing_files(folder: Path) -> list[str]:
     has_tokenizer = (
         (encoder / "tokenizer.json").is_file()
         or other_tokenizers.find(encoder) is not None
-        or find_reader(encoder) is not None
+        or other_tokenizers.find_reader(encoder) is not None
     )
     return missing + ["tokenizer.json"] * (not has_tokenizer)
 

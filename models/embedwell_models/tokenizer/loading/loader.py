@@ -21,8 +21,8 @@ from embedwell_models.tokenizer.loading import (
     tokenizer_class,
 )
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+from embedwell_models.tokenizer.loading.other_tokenizers import Reader, find_reader
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
-from embedwell_models.tokenizer.segmented import Reader, find_reader
 from embedwell_models.tokenizer.special_tokens import append_eos
 from embedwell_models.tokenizer.tokens import Side, read_side
 

@@ -1,9 +1,14 @@
 """Tokenizers that are not in a tokenizer.json: how a folder is recognised, and who loads it."""
 
+import pkgutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, read_name
 
 MAPPED = "vocabulary.safetensors"
 """File with a vocabulary of words and its options, which `embedwell convert` writes."""
@@ -11,6 +16,8 @@ LISTED = "whitespacetokenizer_config.json"
 """File of sentence-transformers with the same content, read if the other file is missing."""
 CHARACTER_FILE = "character_tokenizer.json"
 """Options of a tokenizer whose ids are the bytes of words."""
+VOCABULARY, CODES = "vocab.txt", "bpe.codes"
+"""Files of transformers' tokenizers that split words in Python."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,3 +59,62 @@ def find(folder: Path) -> OtherTokenizer | None:
     name = options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
     name = name or config.get("model_type", "")
     return next((kind for kind in KINDS if name in kind.names), None)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A kind of tokenizer of transformers that splits words in Python.
+
+    function: "module:function" of a folder and the token of each role, which returns a Tokenizer.
+    special: their defaults. files: files of the vocabulary. splits_at_spaces: whether each word
+    between spaces is split independently.
+    """
+
+    function: str
+    special: Mapping[str, str]
+    files: tuple[str, ...]
+    splits_at_spaces: bool
+
+    def read(self, folder: Path, special: Mapping[str, str]) -> Tokenizer:
+        """Read the tokenizer of a folder; raises ModelError. special: the token of each role."""
+        function: Callable[[Path, Mapping[str, str]], Tokenizer]
+        function = pkgutil.resolve_name(self.function)
+        return function(folder, special)
+
+
+_READERS = {
+    JAPANESE: Reader(
+        "embedwell_classic.tokenizers.segmented:read_japanese",
+        {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
+        (VOCABULARY,),
+        splits_at_spaces=False,
+    ),
+    "PhobertTokenizer": Reader(
+        "embedwell_classic.tokenizers.segmented:read_phobert",
+        {  # in the order of the ids
+            **{"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"},
+            **{"sep": "</s>", "cls": "<s>", "mask": "<mask>"},
+        },
+        (VOCABULARY, CODES),
+        splits_at_spaces=True,
+    ),
+}
+
+
+def find_reader(folder: Path) -> Reader | None:
+    """Return the reader of a folder's tokenizer; None if tokenizer.json holds the tokenizer.
+
+    Raises ModelError for a tokenizer in remote code.
+    """
+    name = read_name(folder)
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    if name not in _READERS or (name == JAPANESE and _is_basic(options)):
+        return None
+    reader = _READERS[name]
+    has_files = all((folder / file).is_file() for file in reader.files)
+    return reader if has_files else None
+
+
+def _is_basic(options: JsonConfig) -> bool:
+    # Without MeCab, the class splits like BertTokenizer.
+    return bool(options.get("word_tokenizer_type", "basic") == "basic")

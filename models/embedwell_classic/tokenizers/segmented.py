@@ -5,8 +5,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,39 +24,16 @@ from tokenizers.models import BPE, WordLevel, WordPiece
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, read_name
+from embedwell_models.tokenizer.loading.other_tokenizers import CODES, VOCABULARY
 
 _BLOCK = 256  # pieces; for each cut, the library counts characters from the start
-_VOCABULARY = "vocab.txt"
-_CODES = "bpe.codes"
 _REQUIREMENTS = "fugashi unidic-lite ipadic"
 _DICTIONARIES = ("unidic_lite", "ipadic")
-_JAPANESE_SPECIAL = {
-    **{"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
-}
-_PHOBERT_SPECIAL = {
-    **{"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"},  # in the order of the ids
-    **{"sep": "</s>", "cls": "<s>", "mask": "<mask>"},
-}
 _NOT_SPACE = re.compile(r"\S+")
 _WORD_AND_LINE_END = re.compile(r"\S+\n?")  # with the line end, as in PhobertTokenizer
 _WORD_END, _CONTINUES = "</w>", "@@"
 _MAX_CACHED = 1 << 15  # words
 _MAX_CACHED_LENGTH = 32  # characters of a word
-
-
-@dataclass(frozen=True)
-class Reader:
-    """read: reads the tokenizer of a folder, with the token of each role. special: their defaults.
-
-    files: files of the vocabulary. splits_at_spaces: whether each word between spaces is split
-    independently.
-    """
-
-    read: Callable[[Path, Mapping[str, str]], Tokenizer]
-    special: Mapping[str, str]
-    files: tuple[str, ...]
-    splits_at_spaces: bool
 
 
 class Piece(NamedTuple):
@@ -148,8 +124,8 @@ class MecabSplitter(PythonPreTokenizer):
             yield start, stop
 
 
-def _read_japanese(folder: Path, special: Mapping[str, str]) -> Tokenizer:
-    """Read a BertJapaneseTokenizer with MeCab; see Reader.
+def read_japanese(folder: Path, special: Mapping[str, str]) -> Tokenizer:
+    """Read a BertJapaneseTokenizer with MeCab.
 
     Words become WordPiece or characters. Raises ModelError for an option that is not supported, and
     without the packages that it needs.
@@ -168,7 +144,7 @@ def _read_japanese(folder: Path, special: Mapping[str, str]) -> Tokenizer:
         characters=characters,
         lowercase=options.get("do_lower_case", False),
     )
-    unknown, ids = special["unk"], _japanese_vocabulary(folder / _VOCABULARY)
+    unknown, ids = special["unk"], _japanese_vocabulary(folder / VOCABULARY)
     rust = Tokenizer(
         WordLevel(ids, unk_token=unknown) if characters else WordPiece(ids, unk_token=unknown)
     )
@@ -235,8 +211,8 @@ class BpeSplitter(PythonPreTokenizer):
         return pieces
 
 
-def _read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
-    """Read PhoBERT's tokenizer (Nguyen and Nguyen 2020, arXiv 2003.00744); see Reader.
+def read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
+    """Read PhoBERT's tokenizer (Nguyen and Nguyen 2020, arXiv 2003.00744).
 
     The BPE may end at a symbol that vocab.txt lacks, which is then unknown. tokenizer.json cannot
     express this, because the BPE's symbols would be the vocabulary. Texts are therefore split here,
@@ -264,20 +240,20 @@ def _read_phobert(folder: Path, special: Mapping[str, str]) -> Tokenizer:
 def _phobert_vocabulary(folder: Path, special: Mapping[str, str]) -> dict[str, int]:
     first = dict.fromkeys(special[role] for role in ("bos", "pad", "eos", "unk"))
     ids = {token: id for id, token in enumerate(first)}
-    for line in _phobert_lines(folder / _VOCABULARY):
+    for line in _phobert_lines(folder / VOCABULARY):
         token, space, _ = line.strip().rpartition(" ")
         if not space:
-            raise ModelError(f"{folder / _VOCABULARY}: {line[:99]!r} is not a token with its count")
+            raise ModelError(f"{folder / VOCABULARY}: {line[:99]!r} is not a token with its count")
         ids[token] = len(ids)
     return ids
 
 
 def _phobert_merges(folder: Path) -> list[tuple[str, str]]:
     merges = []
-    for line in _phobert_lines(folder / _CODES):
+    for line in _phobert_lines(folder / CODES):
         parts = line.split()
         if len(parts) != 3:
-            raise ModelError(f"{folder / _CODES}: {line[:99]!r} is not a pair with its count")
+            raise ModelError(f"{folder / CODES}: {line[:99]!r} is not a pair with its count")
         merges.append((parts[0], parts[1]))
     return merges
 
@@ -287,30 +263,3 @@ def _phobert_lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from None
-
-
-_READERS = {
-    JAPANESE: Reader(_read_japanese, _JAPANESE_SPECIAL, (_VOCABULARY,), splits_at_spaces=False),
-    "PhobertTokenizer": Reader(
-        _read_phobert, _PHOBERT_SPECIAL, (_VOCABULARY, _CODES), splits_at_spaces=True
-    ),
-}
-
-
-def find_reader(folder: Path) -> Reader | None:
-    """Return the reader of a folder's tokenizer; None if tokenizer.json holds the tokenizer.
-
-    Raises ModelError for a tokenizer in remote code.
-    """
-    name = read_name(folder)
-    options = JsonConfig.optional(folder / "tokenizer_config.json")
-    if name not in _READERS or (name == JAPANESE and _is_basic(options)):
-        return None
-    reader = _READERS[name]
-    has_files = all((folder / file).is_file() for file in reader.files)
-    return reader if has_files else None
-
-
-def _is_basic(options: JsonConfig) -> bool:
-    # Without MeCab, the class splits like BertTokenizer.
-    return bool(options.get("word_tokenizer_type", "basic") == "basic")
