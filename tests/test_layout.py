@@ -237,6 +237,21 @@ def test_starting_the_server_loads_no_wing() -> None:
     assert process.returncode == 0, process.stderr
 
 
+def test_a_model_in_safetensors_loads_no_wing(minilm_folder: Path) -> None:
+    program = (
+        "import sys; from embedwell_models import Embedder, model_fingerprint\n"
+        "from embedwell_models.hub.sources import resolve\n"
+        "from embedwell_models.model_description import ModelDescription\n"
+        "folder = resolve(sys.argv[1]); model = Embedder.load(folder, device='cpu')\n"
+        "assert model.embed(['a text']).any()\n"
+        "assert model_fingerprint.fingerprint(ModelDescription.read(folder))\n"
+        f"assert not { {*WINGS} } & {{name.split('.')[0] for name in sys.modules}}"
+    )
+    command = [sys.executable, "-c", program, str(minilm_folder)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+
+
 def test_only_routes_name_routes() -> None:
     def find(path: Path) -> list[str]:
         return [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
