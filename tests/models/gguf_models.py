@@ -9,8 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from embedwell_models.embedder import Embedder
 from embedwell_formats.gguf.architectures import ARCHITECTURES
+from embedwell_models.embedder import Embedder
 from embedwell_models.hub import sources
 from tests.models import gguf_files
 from tests.models.families.exact import Expected, expected

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.errors import ModelError
 from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_rows
+from embedwell_models.errors import ModelError
 from embedwell_models.tables.stored import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, Rows, blocks
 from embedwell_models.vectors import Doubles, Floats

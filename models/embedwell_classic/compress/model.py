@@ -21,6 +21,7 @@ from embedwell_classic.compress.forms import (
     quantize_rows,
     split_rows,
 )
+from embedwell_classic.compressed_tables import Tier
 from embedwell_classic.families import word_vectors
 from embedwell_classic.tokenizers.vocabulary import Vocabulary
 from embedwell_classic.tokenizers.words import WordTokenizer
@@ -32,7 +33,6 @@ from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
-from embedwell_classic.compressed_tables import Tier
 from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED

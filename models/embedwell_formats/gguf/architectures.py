@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedwell_models.errors import ModelError
 from embedwell_formats.gguf import tensor_names
 from embedwell_formats.gguf.file import Metadata
+from embedwell_models.errors import ModelError
 
 DENSE = ("dense_2.weight", "dense_3.weight")
 """Layers after the pooling, which the folder of a model has in files of their own."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix, Bytes
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix, Bytes
 from embedwell_models.tables.table import Stored
 
 T = TypeVar("T")

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from embedwell_formats.gguf import architectures, tokenizer_files
+from embedwell_formats.gguf.architectures import DENSE
+from embedwell_formats.gguf.file import LAST_TOKEN, GgufFile, Metadata, first_part, further_parts
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
-from embedwell_formats.gguf import architectures, tokenizer_files
-from embedwell_formats.gguf.architectures import DENSE
-from embedwell_formats.gguf.file import LAST_TOKEN, GgufFile, Metadata, first_part, further_parts
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.rerank_formats import FORMATS
 from embedwell_models.tables.table import decoded

@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from embedwell_models.errors import ModelError
 from embedwell_formats.gguf.file import LAST_TOKEN, Metadata
 from embedwell_formats.gguf.pre_tokenizers import pre_tokenizer
+from embedwell_models.errors import ModelError
 
 Json = dict[str, Any]
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # types of tokens

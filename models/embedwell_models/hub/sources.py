@@ -254,7 +254,9 @@ def _fetch(model: str, revision: str | None, cache: Path) -> Path:
         folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:
         raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
-    if not any((folder / name).exists() for name in ("config.json", "modules.json", *_OTHER_LAYOUTS)):
+    if not any(
+        (folder / name).exists() for name in ("config.json", "modules.json", *_OTHER_LAYOUTS)
+    ):
         raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
     return folder
 

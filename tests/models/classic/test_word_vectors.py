@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedwell_classic.compress.model import Compression, compress_folder
+from embedwell_classic.compressed_tables import CodedTable
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_classic.encoders.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from embedwell_classic.tokenizers.words import WordTokenizer
@@ -19,7 +20,6 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
 from embedwell_models.model_files.pooling_modes import MODES
-from embedwell_classic.compressed_tables import CodedTable
 from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 

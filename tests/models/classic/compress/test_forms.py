@@ -17,9 +17,9 @@ from embedwell_classic.compress.forms import (
     quantize_rows,
     split_rows,
 )
+from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
 from embedwell_models.errors import ModelError
 from embedwell_models.tables import stored
-from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
 from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models.errors import ModelError
 from embedwell_formats.gguf.folder import gguf_folder
+from embedwell_models.errors import ModelError
 from tests.models import gguf_files
 
 TOKENIZER = {

@@ -10,9 +10,9 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer
 
-from embedwell_models.errors import ModelError
 from embedwell_formats.gguf import tokenizer_files
 from embedwell_formats.gguf.file import GgufFile, Metadata
+from embedwell_models.errors import ModelError
 from tests.conftest import UNUSUAL_TEXTS
 from tests.models import gguf_files, kinds, raw
 

@@ -14,9 +14,9 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import check_target_module_exists
 from transformers import AutoTokenizer, BertModel
 
-from embedwell_models import Embedder
 from embedwell_formats.peft import options as peft_options
 from embedwell_formats.peft.options import PeftOptions
+from embedwell_models import Embedder
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder as Write
