@@ -91,7 +91,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
                 "tasks",
             ]
         ),
-        *("service/routes/test_rerank_*.py", "service/routes/test_words.py"),
+        "service/routes/test_rerank_*.py",
     ),
     "attacks, GPUs and compilers": (
         *("attacks/*", "gpu/*", "models/torch_backend/triton_kernels/*", "without_torch/*"),

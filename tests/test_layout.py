@@ -34,7 +34,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set(),
     ),
     "embedwell_classic_service": (
-        "word_search compress convert train",
+        "word_bodies word_search compress convert train",
         {"embedwell_classic", "embedwell_lab"},  # compress --sts scores a model
     ),
     "embedwell_decide": ("questions folder options head families", set()),
@@ -46,6 +46,10 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
+    ),
+    "embedwell_vendors": (
+        "azure feature_extraction multi_vector nim sagemaker score vllm voyage weaviate",
+        set(),
     ),
     "embedwell_vision": (
         "text_formats images families page_options options positions attention_pooling references "
@@ -104,7 +108,6 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/tables/stored.py",
     "service/embedwell/doors.py",
     "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
-    "service/embedwell/routes/words.py",
 }
 
 

@@ -1,4 +1,4 @@
-"""Search for neighbours and analogies of the words of a model, or of texts that it embeds."""
+"""POST /neighbors, /analogy and /doesnt_match: neighbours and analogies of words or texts."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from fastapi import APIRouter
 
 from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
@@ -13,7 +14,12 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import check_input_count, check_response_numbers
 from embedwell.limits.work_queue import FEW_OPERATIONS
 from embedwell.routes.common.body import TextsByPath, texts_by_path
-from embedwell.routes.words import (
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_classic.words import neighbors
+from embedwell_classic.words.neighbors import Neighbors, NeighborTable, Question
+from embedwell_classic.words.table import WordTable
+from embedwell_classic_service.word_bodies import (
     AnalogyRequest,
     AnalogyResponse,
     DoesntMatchRequest,
@@ -23,9 +29,6 @@ from embedwell.routes.words import (
     NeighborsResponse,
     SearchBody,
 )
-from embedwell_classic.words import neighbors
-from embedwell_classic.words.neighbors import Neighbors, NeighborTable, Question
-from embedwell_classic.words.table import WordTable
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.tables.table import BLOCK
@@ -153,6 +156,26 @@ class WordService:
             vectors.append(vectors_of_ids[has_vector].mean(axis=0))
         own_rows = [{*np.asarray(row.ids).tolist()} for row in rows]
         return Search(self.words, np.stack(vectors), own_rows)
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /neighbors, /analogy and /doesnt_match."""
+    models = registry.choice(WordService, DENSE)
+    routes = api_router("compare", always_computes=False)
+
+    @routes.post("/neighbors", summary="Find the nearest words or texts")
+    async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
+        return await models.choose(body.model, body.task).neighbors(context, body)
+
+    @routes.post("/analogy", summary="Solve an analogy")
+    async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
+        return await models.choose(body.model, body.task).analogy(context, body)
+
+    @routes.post("/doesnt_match", summary="Find the text that does not match the others")
+    async def odd_one_out(context: RequestDep, body: DoesntMatchRequest) -> DoesntMatchResponse:
+        return await models.choose(body.model, body.task).doesnt_match(context, body)
+
+    return routes
 
 
 def _as_json(search: Search, nearest: Neighbors) -> list[Neighbor]:

@@ -105,7 +105,7 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/image-inputs.md": "tests/service/test_images.py",
     "docs/local-server.md": "tests/service/client/test_local_server.py",
     "docs/model-files.md": "tests/models/tokenizer/loading/test_contradictions.py",
-    "docs/multi-vector.md": "tests/service/routes/test_multi_vector.py",
+    "docs/multi-vector.md": "tests/service/vendors/test_multi_vector.py",
     "docs/plots.md": "tests/service/lab/test_plot.py",
     "docs/python-client.md": "tests/clients/test_examples.py",
     "docs/ray.md": "tests/service/bulk/ray/test_page.py",
@@ -126,7 +126,7 @@ OTHER_BLOCKS = {  # by the page and the language; sh, console and Python with as
         "another package's", "tests/models/families/test_installed.py"
     ),
     ("deploy/README.md", "dockerfile"): NotRun(
-        "SageMaker's container", "tests/service/routes/test_sagemaker.py"
+        "SageMaker's container", "tests/service/vendors/test_sagemaker.py"
     ),
     ("docs/models.md", "text"): NotRun(
         "numbers of one machine", "tests/service/cli/test_machine_speed.py"

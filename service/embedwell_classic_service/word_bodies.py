@@ -1,28 +1,18 @@
-"""POST /neighbors, /analogy and /doesnt_match: neighbours and analogies of words or texts."""
+"""Requests and responses of /neighbors, /analogy and /doesnt_match."""
 
-import pkgutil
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
-from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import TextList, Texts, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
-from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputOptions
 
 MAX_NEIGHBORS = 1000
 """Maximum number of neighbours in one list."""
-_SERVICE = "embedwell_classic_service.word_search:WordService"
 _Candidates = Annotated[TextList, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 
@@ -158,50 +148,3 @@ class DoesntMatchResponse(TypedDict):
     index: NonNegativeInt
     text: str
     scores: list[float]
-
-
-class WordService(Protocol):
-    """Searches of one model."""
-
-    async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> NeighborsResponse:
-        """Respond to /neighbors."""
-
-    async def analogy(self, context: RequestContext, body: AnalogyRequest) -> AnalogyResponse:
-        """Respond to /analogy."""
-
-    async def doesnt_match(
-        self, context: RequestContext, body: DoesntMatchRequest
-    ) -> DoesntMatchResponse:
-        """Respond to /doesnt_match."""
-
-
-@dataclass
-class _Words:
-    """The searches of one model, whose package is imported for the first of them."""
-
-    model: ServedModel
-
-    @cached_property
-    def service(self) -> WordService:
-        service: WordService = pkgutil.resolve_name(_SERVICE)(self.model)
-        return service
-
-
-def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /neighbors, /analogy and /doesnt_match."""
-    models = registry.choice(_Words, DENSE)
-    routes = api_router("compare", always_computes=False)
-
-    @routes.post("/neighbors", summary="Find the nearest words or texts")
-    async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
-        return await models.choose(body.model, body.task).service.neighbors(context, body)
-
-    @routes.post("/analogy", summary="Solve an analogy")
-    async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
-        return await models.choose(body.model, body.task).service.analogy(context, body)
-
-    @routes.post("/doesnt_match", summary="Find the text that does not match the others")
-    async def odd_one_out(context: RequestDep, body: DoesntMatchRequest) -> DoesntMatchResponse:
-        return await models.choose(body.model, body.task).service.doesnt_match(context, body)
-
-    return routes
