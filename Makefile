@@ -118,7 +118,7 @@ test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 # are the simplest: those between them and this processor's own differ from both by less.
 OTHER_KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE \
 	OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1
-ROUNDING_TESTS ?= tests/models/families tests/models/vision $(wildcard tests/models/classic/test_*.py) \
+ROUNDING_TESTS ?= tests/models/families tests/models/rare tests/models/vision $(wildcard tests/models/classic/test_*.py) \
 	tests/models/test_sparse.py tests/models/model_files/test_classifier.py \
 	-k "equals_transformers or of_transformers or of_sentence_transformers or whole_model or kernels_alone or attended \
 	or mean_of or of_the_code"

@@ -14,8 +14,8 @@ from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.model_registry import ModelChoice, ServedNames
 from embedwell.routes.common.router import DirectRoute
-from embedwell_models.families import ernie
 from embedwell_models.vectors import Floats
+from embedwell_rare.families import ernie
 
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
     ),
+    "embedwell_rare": ("latent_attention torch_layers families", set()),
     "embedwell_vendors": (
         "azure feature_extraction multi_vector nim sagemaker score vllm voyage weaviate",
         set(),
@@ -96,10 +97,11 @@ FOR_SERVICES = SERVICE_PACKAGES | {
     "starlette",
     "uvicorn",
 }
-ON_TORCH = {"torch_backend", "embedwell_classic"}
+ON_TORCH = {"torch_backend", "torch_layers", "embedwell_classic"}
 REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/checkpoint/adapters.py",
     "models/embedwell_models/checkpoint/formats.py",
+    "models/embedwell_models/config/layer_spec.py",
     "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
@@ -173,7 +175,7 @@ def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
     packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
     assert {path.name for path in packages} == {
         *("embedwell_models", "embedwell_classic", "embedwell_decide"),
-        *("embedwell_formats", "embedwell_vision"),
+        *("embedwell_formats", "embedwell_rare", "embedwell_vision"),
     }
     paths = [path for package in packages for path in package.rglob("*.py")]
     assert not violations(paths, modules_of_the_service)

@@ -96,7 +96,7 @@ def test_what_make_test_leaves_out_are_files_of_tests() -> None:
             assert any(path.suffix == ".py" for path in folder.glob(pattern)), pattern
     kernels = (folder / "models/cpu_backend/test_library.py").read_text(encoding="utf-8")
     assert all(f"def {name}(" in kernels for name in quick_selection.OF_ALL_KERNELS)
-    assert quick_selection.is_left_out(folder / "models/families/test_xmod.py")
+    assert quick_selection.is_left_out(folder / "models/rare/test_xmod.py")
     assert quick_selection.is_left_out(folder / "service/bulk/ray/test_dataset.py")
     assert not quick_selection.is_left_out(folder / "models/families/test_bert.py")
     assert not quick_selection.is_left_out(Path(__file__))

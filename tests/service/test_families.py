@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from embedwell_models.vectors import normalize
-from tests.models.families import nvembed_files
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import every_family, write_model
+from tests.models.rare import nvembed_files
 from tests.service.local_server import local_server
 
 SCHEMES = {  # the first position scheme of each family; that of the others is rotary

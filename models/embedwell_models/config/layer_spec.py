@@ -49,8 +49,8 @@ class AttentionSpec:
     arXiv 2505.06708).
     global_first: whether all tokens see the first token, which sees all of them by matrices of its
     own, as in classifiers of Longformer.
-    merged: whether tokens also attend to the states of an encoder, by the same matrices and without
-    positions (T5Gemma 2).
+    builder: function that builds a family's own attention on torch, as "module:function" of the
+    builder of layers, the layer's name and this spec; "" for the common one.
 
     Raises ValueError if kv_heads do not divide heads, and for features that the scheme cannot pair.
     """
@@ -66,7 +66,7 @@ class AttentionSpec:
     normed_values: bool = False
     gated: bool = False
     global_first: bool = False
-    merged: bool = False
+    builder: str = ""
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -95,8 +95,9 @@ class AttentionSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionSpec:
-    """Gated convolution over `width` tokens in place of attention."""
+    """Gated convolution over `width` tokens in place of attention. builder: see AttentionSpec."""
 
+    builder: ClassVar = "embedwell_rare.torch_layers.mixers:short_convolution"
     tensors: ClassVar = ("convolution_input", "convolution", "convolution_output")
     width: int
 
@@ -115,11 +116,12 @@ class DeltaNetSpec:
 
     heads: number of heads of values. key_heads: number of heads of queries and keys, each shared by
     several heads of values. size, key_size: numbers of features of such heads. width: number of
-    tokens of the causal convolution of queries, keys and values.
+    tokens of the causal convolution of queries, keys and values. builder: see AttentionSpec.
 
     Raises ValueError if key_heads do not divide heads.
     """
 
+    builder: ClassVar = "embedwell_rare.torch_layers.mixers:delta_net"
     tensors: ClassVar = (
         *("delta_input", "delta_convolution", "delta_gate", "delta_strength", "delta_decay"),
         *("delta_rate", "delta_scale", "delta_output"),

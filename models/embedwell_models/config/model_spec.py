@@ -1,9 +1,11 @@
 """Specification of a model: the encoder's configuration and the names of its tensors."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -110,7 +112,7 @@ class ModelSpec:
     image_tokens: the image encoder whose vectors are tokens of a text.
     adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
     for other checkpoints.
-    latents: trained vectors that each token attends to after the layers; None without.
+    state_layers: layers between those of the encoder and the pooling; None without.
     decoder: the decoder that reads the encoder's states; None without.
     bidirectional_code: name of the model's own code by which a decoder's tokens see the whole text;
     "" if no name decides it.
@@ -135,7 +137,7 @@ class ModelSpec:
     images: "ImageSpec | None" = None
     image_tokens: "ImageTokenSpec | None" = None
     adapters: Adapters | None = None
-    latents: "LatentSpec | None" = None
+    state_layers: "StateLayersSpec | None" = None
     decoder: "DecoderSpec | None" = None
     bidirectional_code: str = ""
     unread_keys: tuple[str, ...] = ()
@@ -266,36 +268,34 @@ class DecoderSpec:
     """The decoder of a checkpoint, which has the encoder's table of tokens.
 
     model: its layers, of which each attends to the encoder's states, too. chunk_size: number of
-    consecutive states of which the decoder reads the mean.
+    consecutive states of which the decoder reads the mean. encoder: class that computes with both
+    on torch, as "module:class".
     """
 
     model: ModelSpec
     chunk_size: int
+    encoder: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatentSpec:
-    """Attention of the last hidden states to trained vectors, followed by a feed-forward network.
+class StateLayersSpec(ABC):
+    """Layers of a family's own between those of its encoder and the pooling.
 
-    prefix: prefix of the tensors' names. width: size of a hidden state. count: number of trained
-    vectors. heads, head_size: sizes of the attention. inner: features of the feed-forward network.
+    in_kernels, on_torch: loaders of these layers for each backend, as "module:function" of the
+    encoder's folder and this spec (`loading.state_heads`).
     include_prompt, normalize: whether prompt tokens are pooled and vectors are normalised if there
     is no modules.json.
     """
 
-    prefix: str
-    width: int
-    count: int
-    heads: int
-    head_size: int
-    inner: int
+    in_kernels: ClassVar[str]
+    on_torch: ClassVar[str]
     include_prompt: bool
     normalize: bool
 
     @property
+    @abstractmethod
     def size(self) -> int:
-        """Number of parameters in the computed matrices, see encoder.latents."""
-        return self.width * (2 * self.heads * self.count + 3 * self.inner)
+        """Number of parameters in their matrices."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
-from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
+from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
@@ -114,8 +114,7 @@ class KernelBackend(BackendWithoutTorch):
         graphs: RecordedShapes,
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
-        heads = KernelSpladeHead, KernelLatentAttention
-        add_head = head_of_states(description, weights, *heads)
+        add_head = head_of_states(description, weights, KernelSpladeHead, "in_kernels")
         return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
 
     def image_encoders(

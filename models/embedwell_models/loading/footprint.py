@@ -63,8 +63,8 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     if (projection := description.spec.token_projection) and not description.multi_vector:
         dense = projection_module("", description.spec.config.hidden_size, projection)
         yield sum(map(prod, dense.shapes.values())), False
-    if description.spec.latents:
-        yield description.spec.latents.size, True
+    if description.spec.state_layers:
+        yield description.spec.state_layers.size, True
     for module in description.recipe.modules:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False

@@ -10,16 +10,11 @@ from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.device import resolve_device
-from embedwell_models.torch_backend.device_heads import (
-    TorchLatentAttention,
-    device_latent_encoder,
-)
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.encoder_factory import (
     AddHead,
@@ -62,9 +57,8 @@ class TorchBackend:
             description,
             weights,
             lambda splade, head, linear: TorchSpladeHead(splade, head, linear, device),
-            lambda latents, linear: TorchLatentAttention(latents, linear, device),
+            "on_torch",
             splade_encoder=DeviceSpladeEncoder if on_gpu else SpladeEncoder,
-            latent_encoder=device_latent_encoder if on_gpu else StateFunctionEncoder,
         )
         parts = weights, inputs, calibration, add_head, self.cpu_features
         decoder = _decoder_weights(description)

@@ -1,18 +1,19 @@
 """Heads over all states of a text, and layers and weights between an encoder and its pooling."""
 
+import pkgutil
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.model_spec import StateLayersSpec
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import (
     LayerMixEncoder,
-    StateFunction,
     StateFunctionEncoder,
     load_layer_weights,
 )
-from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import (
     MaskedLMWeights,
@@ -27,23 +28,22 @@ from embedwell_models.model_files.sparse import Splade
 L = TypeVar("L")  # a backend's factory of linear layers
 
 
-def head_of_states(  # noqa: PLR0913 - two are keyword-only
+def head_of_states(
     description: ModelDescription,
     weights: Weights,
     splade_head: Callable[[Splade, MaskedLMWeights, L], SpladeHead],
-    latent_attention: Callable[[LatentWeights, L], StateFunction],
+    loader: Literal["in_kernels", "on_torch"],
     *,
     splade_encoder: Callable[[Encoder, SpladeHead, int], Encoder] = SpladeEncoder,
-    latent_encoder: Callable[[Encoder, StateFunction, int], Encoder] = StateFunctionEncoder,
 ) -> Callable[[Encoder, L], Encoder] | None:
     """Read the head of a model; return a function that adds it to an encoder, or None.
 
     weights: have the table of tokens, the output matrix of a SPLADE model that has none of its own.
-    splade_head, latent_attention: build a backend's head from its weights. splade_encoder,
-    latent_encoder: add it to an encoder of as many layers. Raises ModelError for a tensor that is
-    missing or of a wrong shape.
+    splade_head: builds a backend's head from its weights. loader: of StateLayersSpec.
+    splade_encoder: adds a head to an encoder of as many layers. Raises ModelError for a tensor that
+    is missing or of a wrong shape.
     """
-    splade, latents = description.recipe.sparse, description.spec.latents
+    splade, layers = description.recipe.sparse, description.spec.state_layers
     config = description.spec.config
     if isinstance(splade, Splade):
         head = load_masked_lm_weights(
@@ -52,11 +52,11 @@ def head_of_states(  # noqa: PLR0913 - two are keyword-only
         return lambda encoder, linear: splade_encoder(
             encoder, splade_head(splade, head, linear), config.num_layers
         )
-    if latents is not None:
-        matrices = load_latent_weights(description.encoder, latents)
-        return lambda encoder, linear: latent_encoder(
-            encoder, latent_attention(matrices, linear), config.num_layers
-        )
+    if layers is not None:
+        load: Callable[[Path, StateLayersSpec], Callable[[Encoder, L, int], Encoder]]
+        load = pkgutil.resolve_name(getattr(layers, loader))
+        add = load(description.encoder, layers)
+        return lambda encoder, linear: add(encoder, linear, config.num_layers)
     return None
 
 

@@ -105,7 +105,7 @@ class VectorRecipe:
         following = _following(folder, entries, spec, choice, card)
         normalize = following[-1:] == [Normalize()]
         # Without modules.json, the options are those in the model's own code.
-        own = spec.latents if choice.source == "assumed" else None
+        own = spec.state_layers if choice.source == "assumed" else None
         options = _encoder_options(folder, entries[0], encoder, choice)
         published = family if modules.by_own_code(folder, entries[0]) else None
         with_format = published if family.instruction or family.text_format else None
@@ -116,7 +116,7 @@ class VectorRecipe:
             pooling=choice.modes,
             pooling_source=choice.source,
             include_prompt=own.include_prompt if own else choice.include_prompt,
-            prefix_in_prompt=spec.latents is None,
+            prefix_in_prompt=spec.state_layers is None,
             modules=tuple(following[:-1] if normalize else following),
             normalize=own.normalize if own else normalize or bool(instruction or as_code),
             end=choice.projection.end if choice.projection else None,

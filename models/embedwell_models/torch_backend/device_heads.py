@@ -13,12 +13,7 @@ from torch import Tensor, nn
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.encoders_with_heads import (
-    EncoderWithHead,
-    LayerMixEncoder,
-    StateFunction,
-)
-from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
+from embedwell_models.encoder.encoders_with_heads import EncoderWithHead, LayerMixEncoder
 from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense, load_norm, load_score_row
 from embedwell_models.model_files.vector_modules import LayerNorm as ModuleNorm
@@ -31,15 +26,12 @@ from embedwell_models.model_files.vector_modules import (
 )
 from embedwell_models.torch_backend.cuda_graphs import Forward
 from embedwell_models.torch_backend.encoder import RowFunction, TorchEncoder
-from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import LayerNorm, identity
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
-
-_FEATURE_ROWS = 512  # tokens whose inner features are in memory at once
 
 
 class DeviceStateFunctionEncoder(EncoderWithHead):
@@ -179,53 +171,3 @@ def normalize(rows: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64)
     units: Tensor = rows / lengths.clamp(min=1e-12).float()
     return units
-
-
-class TorchLatentAttention:
-    """Attention of each token's last state to trained latents, then a gated network.
-
-    NV-Embed: Lee et al. 2024, arXiv 2405.17428. GEGLU: Shazeer 2020, arXiv 2002.05202.
-    """
-
-    def __init__(self, weights: LatentWeights, linear: LinearFactory, device: torch.device) -> None:
-        """linear: builds the linear layers in a precision."""
-        self._heads, self._dtype, self._device = weights.heads, linear.dtype, device
-        self._attention_norm = self._norm(weights.attention_norm)
-        self._ffn_norm = self._norm(weights.ffn_norm)
-        scores, values = torch.from_numpy(weights.scores), torch.from_numpy(weights.values)
-        self._scores = linear(scores, torch.zeros(len(scores)), name="latents.scores")
-        self._values = linear(values, torch.zeros(len(values)), name="latents.values")
-        gate, up = pair_to_tensors(weights.gate), pair_to_tensors(weights.up)
-        self._up = linear.gated(gate, up, "gelu", name="latents.up")
-        self._down = linear(*pair_to_tensors(weights.down), name="latents.down")
-
-    @torch.inference_mode()
-    def __call__(self, states: Floats) -> Floats:
-        """Compute the pooled state of each token: (T, D) -> (T, D)."""
-        x = torch.from_numpy(states).to(self._device, self._dtype)
-        result: Floats = self.attend(x).cpu().numpy()
-        return result
-
-    def attend(self, states: Tensor) -> Tensor:
-        """Compute the same on the device: (T, D) -> (T, D) in float32."""
-        return torch.cat([self._apply(part) for part in torch.split(states, _FEATURE_ROWS)])
-
-    def _apply(self, x: Tensor) -> Tensor:
-        scores = self._scores(self._attention_norm(x)).view(len(x), self._heads, -1)
-        x = self._values(scores.softmax(dim=-1).flatten(1), x)
-        return self._down(self._up(self._ffn_norm(x)), x).float()
-
-    def _norm(self, parts: WeightAndBias) -> LayerNorm:
-        weight, bias = (part.to(self._device, self._dtype) for part in pair_to_tensors(parts))
-        return LayerNorm(weight, bias, NORM_EPS)
-
-
-def device_latent_encoder(
-    encoder: Encoder, function: StateFunction, num_layers: int
-) -> DeviceStateFunctionEncoder:
-    """Add the attention to an encoder, both on torch, so that the states stay on the device.
-
-    num_layers: the number of layers of the encoder.
-    """
-    assert isinstance(encoder, TorchEncoder) and isinstance(function, TorchLatentAttention)
-    return DeviceStateFunctionEncoder(encoder, function.attend, num_layers)

@@ -4,6 +4,7 @@ On a CPU, the compiled kernels compute its linear layers, where there are any.
 """
 
 import logging
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,6 @@ from embedwell_models.torch_backend.cuda_graphs import (
 )
 from embedwell_models.torch_backend.device import has_bfloat16, usable_gpu
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
@@ -122,7 +122,8 @@ class TorchEncoderFactory:
         if self.decoder is not None:
             spec, weights = self.decoder.spec, self.decoder.weights
             decoder = TorchLayers(spec.model.config, weights, linear, device)
-            return EncoderDecoder(embeddings, layers, decoder, spec.chunk_size)
+            build: Callable[..., TorchEncoder] = pkgutil.resolve_name(spec.encoder)
+            return build(embeddings, layers, decoder, spec.chunk_size)
         if graphs is None or device.type != "cuda":
             return TorchEncoder(embeddings, layers)
         plan = layers.plan(RECORDED_SHAPES)

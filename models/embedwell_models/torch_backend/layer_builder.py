@@ -1,7 +1,8 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
+import pkgutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -13,8 +14,6 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
     AttentionSpec,
-    ConvolutionSpec,
-    DeltaNetSpec,
     FeedForwardSpec,
     LayerSpec,
     Mixer,
@@ -31,11 +30,10 @@ from embedwell_models.torch_backend.layers import (
     FeedForward,
     Layer,
     MixtureOfExperts,
+    TokenMixer,
     input_gates,
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
-from embedwell_models.torch_backend.merged_attention import MergedAttention
-from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import (
     AllHeadsNorm,
     HeadNorms,
@@ -72,7 +70,7 @@ class TorchLayers:
         self.dtype, weights = linear_factory.dtype, to_tensors(arrays, device)
         self._device, self._width = device, config.hidden_size
         operators = operators or operators_for(device)
-        build = _Builder(config, weights, linear_factory, device, operators)
+        build = LayerBuilder(config, weights, linear_factory, device, operators)
         self._layers = [build.layer(layer) for layer in config.layers]
         self._gates = input_gates(config, weights, linear_factory, device)
         mixers = [layer.attention for layer in self._layers]
@@ -178,7 +176,12 @@ class TorchLayers:
 
 
 @dataclass(frozen=True)
-class _Builder:
+class LayerBuilder:
+    """Builder of the layers of an encoder.
+
+    built: the linear layers so far, by name.
+    """
+
     config: EncoderConfig
     weights: Tensors
     linear_factory: LinearFactory
@@ -235,51 +238,14 @@ class _Builder:
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
 
-    def mixer(
-        self, name: str, spec: Mixer | None
-    ) -> Attention | MergedAttention | ShortConvolution | DeltaNet:
-        match spec:
-            case ConvolutionSpec():
-                return self.convolution(f"{name}.convolution")
-            case DeltaNetSpec():
-                return self.delta_net(f"{name}.delta", spec)
-            case AttentionSpec():
-                of_kind = self.merged_attention if spec.merged else self.attention
-                return of_kind(name, spec)
-        raise ValueError(f"layers of {self.config.family} have no mixer that torch computes")
-
-    def convolution(self, name: str) -> ShortConvolution:
-        parts = {part: self.biased(f"{name}{part}") for part in ("_input", "", "_output")}
-        weight, bias = (each.to(self.device, self.linear_factory.dtype) for each in parts[""])
-        return ShortConvolution(
-            input=self.linear_factory(*parts["_input"], name=f"{name}_input"),
-            output=self.last(self.linear_factory(*parts["_output"], name=f"{name}_output")),
-            weight=weight,
-            bias=bias,
-            causal=self.config.causal,
-        )
-
-    def delta_net(self, name: str, spec: DeltaNetSpec) -> DeltaNet:
-        def linear(part: str, activation: str = "none", reads: str = "input") -> Linear:
-            # The name is that of the input, which the kernels multiply once for all that read it.
-            parts = self.biased(f"{name}_{part}")
-            return self.linear_factory(*parts, activation, name=f"{name}_{reads}")
-
-        rate, scale = (
-            self.weights[f"{name}_{part}.weight"].to(self.device) for part in ("rate", "scale")
-        )
-        convolution = self.weights[f"{name}_convolution.weight"]
-        return DeltaNet(
-            spec=spec,
-            input=linear("input"),
-            convolution=convolution.to(self.device, self.linear_factory.dtype),
-            gate=linear("gate", "silu"),
-            strength=linear("strength"),
-            decay=linear("decay"),
-            rate=-rate.exp(),
-            norm=RMSNorm(scale, self.config.norm_eps),
-            output=self.last(linear("output", reads="output")),
-        )
+    def mixer(self, name: str, spec: Mixer | None) -> TokenMixer:
+        if spec is None:
+            raise ValueError(f"layers of {self.config.family} have no mixer that torch computes")
+        if isinstance(spec, AttentionSpec) and not spec.builder:
+            return self.attention(name, spec)
+        build: Callable[[LayerBuilder, str, Mixer], TokenMixer]
+        build = pkgutil.resolve_name(spec.builder)
+        return build(self, name, spec)
 
     def biased(self, name: str) -> tuple[Tensor, Tensor]:
         weight = self.weights[f"{name}.weight"]
@@ -304,17 +270,6 @@ class _Builder:
             mixed_norm=self.norm(f"{name}.mixed_norm"),
             first_qkv=self.linear(name, "first_qkv") if spec.global_first else None,
             gate=self.attention_gate(name) if spec.gated else None,
-        )
-
-    def merged_attention(self, name: str, spec: AttentionSpec) -> MergedAttention:
-        return MergedAttention(
-            query=self.linear(name, "query"),
-            key_value=self.linear(name, "key_value"),
-            output=self.last(self.linear(name, "output")),
-            query_norm=self.norm(f"{name}.query_norm"),
-            key_norm=self.norm(f"{name}.key_norm"),
-            heads=(spec.heads, spec.kv_heads),
-            options=self.options(name, spec),
         )
 
     def attention_gate(self, layer: str) -> Linear:

@@ -7,6 +7,7 @@ P width of an input gate, L layers.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,8 +19,6 @@ from embedwell_models.torch_backend.attention import (
     attend_from_first,
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
-from embedwell_models.torch_backend.merged_attention import MergedAttention
-from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import (
     HeadNorms,
     Norm,
@@ -30,6 +29,13 @@ from embedwell_models.torch_backend.norm import (
 )
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors
+
+
+class TokenMixer(Protocol):
+    """Part of a layer that mixes the tokens of each text, such as its attention."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
+        """Apply it to packed rows: (T, D) -> (T, D)."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ class Layer(ABC):
     states and a branch goes to the norm that follows, maybe that of the next layer.
     """
 
-    attention: Attention | MergedAttention | ShortConvolution | DeltaNet
+    attention: TokenMixer
     attention_norm: Norm
     ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm

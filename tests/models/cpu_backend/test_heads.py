@@ -1,4 +1,4 @@
-"""SPLADE's head and attention to latents on arrays, against torch."""
+"""SPLADE's head on arrays, against torch."""
 
 from typing import Literal
 
@@ -7,19 +7,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
+from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.encoder.latents import LatentWeights
-from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import MaskedLMWeights
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.torch_backend.device_heads import TorchLatentAttention
-from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT
-from tests.models.encoder.linear_factories import assert_equal, every_factory, numbers
+from tests.models.encoder.linear_factories import assert_equal, numbers
 
 VOCABULARY, WIDTH, HIDDEN, LENGTHS = 37, 24, 48, [3, 1, 150, 64, 2]
 WEIGHTS = MaskedLMWeights(
@@ -35,19 +31,6 @@ Pooling = Literal["max", "sum"]
 ISAS = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "float32"]
 every_isa = pytest.mark.parametrize("isa", ISAS)
 every_pooling = pytest.mark.parametrize("pooling", ["max", "sum"])
-HEADS, LATENTS, LATENT_WIDTH, INNER = 2, 24, 48, 96
-CPU = torch.device("cpu")
-LATENT_WEIGHTS = LatentWeights(
-    heads=HEADS,
-    attention_norm=(1 + numbers(LATENT_WIDTH), numbers(LATENT_WIDTH, seed=2)),
-    scores=numbers(HEADS * LATENTS, LATENT_WIDTH, seed=3),
-    values=numbers(LATENT_WIDTH, HEADS * LATENTS, seed=4),
-    ffn_norm=(1 + numbers(LATENT_WIDTH, seed=5), numbers(LATENT_WIDTH, seed=6)),
-    gate=(numbers(INNER, LATENT_WIDTH, seed=7), numbers(INNER, seed=8)),
-    up=(numbers(INNER, LATENT_WIDTH, seed=9), numbers(INNER, seed=10)),
-    down=(numbers(LATENT_WIDTH, INNER, seed=11), numbers(LATENT_WIDTH, seed=12)),
-)
-LONG_STATES = numbers(600, LATENT_WIDTH, seed=13, scale=1)
 
 
 def head(isa: str, pooling: Pooling, log_twice: bool = False) -> KernelSpladeHead:
@@ -97,30 +80,4 @@ def test_only_a_text_with_states_that_are_not_finite_has_no_finite_weights(
     states = STATES.copy()
     states[10, 0] = value
     found = np.isnan(head(isa, pooling)(states, LENGTHS))
-    assert found[2].all() and not found[[0, 1, 3, 4]].any()
-
-
-@every_factory
-def test_states_are_those_of_torch(linear: LinearFactory) -> None:
-    exact = TorchLatentAttention(LATENT_WEIGHTS, TorchLinearFactory(CPU, torch.float64), CPU)
-    with torch.inference_mode():
-        expected = exact.attend(torch.from_numpy(LONG_STATES).double()).numpy()
-    assert_equal(KernelLatentAttention(LATENT_WEIGHTS, linear)(LONG_STATES), expected)
-
-
-@every_factory
-def test_a_token_has_the_same_bytes_alone_and_among_others(linear: LinearFactory) -> None:
-    attention = KernelLatentAttention(LATENT_WEIGHTS, linear)
-    alone = np.concatenate([attention(row[None]) for row in LONG_STATES[500:]])
-    assert attention(LONG_STATES)[500:].tobytes() == alone.tobytes()
-
-
-@every_factory
-@pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_only_a_state_that_is_not_finite_has_no_finite_result(
-    value: float, linear: LinearFactory
-) -> None:
-    states = LONG_STATES[:5].copy()
-    states[2, 0] = value
-    found = np.isnan(KernelLatentAttention(LATENT_WEIGHTS, linear)(states))
     assert found[2].all() and not found[[0, 1, 3, 4]].any()

@@ -11,6 +11,7 @@ import pytest
 
 import embedwell_classic.families
 import embedwell_decide.families
+import embedwell_rare.families
 import embedwell_vision.families
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
@@ -18,7 +19,12 @@ from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from tests.conftest import Folder
 
-WINGS = (embedwell_classic.families, embedwell_decide.families, embedwell_vision.families)
+WINGS = (
+    embedwell_classic.families,
+    embedwell_decide.families,
+    embedwell_rare.families,
+    embedwell_vision.families,
+)
 
 
 @pytest.mark.parametrize("config", [{"model_type": "convnext"}, {}])

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, models, normalizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from tests.models.families.nvembed import Reference, Sizes, tensors
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.rare.nvembed import Reference, Sizes, tensors
 
 _WORDS = "▁the ▁license ▁work ▁of ▁you Query ▁Instruct ▁Find"
 _PIECES = ["<unk>", "<s>", "</s>", "▁", "\n", *string.ascii_letters, *".,:?", *_WORDS.split()]

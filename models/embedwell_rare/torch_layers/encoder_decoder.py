@@ -12,11 +12,11 @@ from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings, RowFunction, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.merged_attention import DecoderLayout, EncoderStates
 from embedwell_models.torch_backend.norm import identity
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.tensors import HostCopy
 from embedwell_models.vectors import Floats
+from embedwell_rare.torch_layers.merged_attention import DecoderLayout, EncoderStates
 
 
 class EncoderDecoder(TorchEncoder):

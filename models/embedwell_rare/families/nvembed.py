@@ -6,9 +6,10 @@ Its Mistral is bidirectional and has no window. Defaults are those of its own co
 from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import LatentSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_rare.latent_attention import LatentSpec
 
 _LATENTS = "latent_attention_model."
 _MISTRAL = {
@@ -31,7 +32,7 @@ def read(options: JsonConfig) -> ModelSpec:
         spec,
         unused=(*spec.unused, f"{_LATENTS}*"),
         prefixes=("embedding_model.",),
-        latents=_latents(options, config.hidden_size),
+        state_layers=_latents(options, config.hidden_size),
     )
 
 

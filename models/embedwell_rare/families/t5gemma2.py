@@ -14,10 +14,10 @@ from embedwell_models.families import gemma
 from embedwell_models.families.decoder import sliding_window
 from embedwell_models.families.family import DocsRow, Family
 
-"""File with the options of a KaLM-Reranker; earlier revisions have none."""
-
 _CLASS = "T5Gemma2ForConditionalGeneration"
 _CHUNK_SIZE = 4  # states, in the authors' code
+_ATTENTION = "embedwell_rare.torch_layers.merged_attention:build"
+_ENCODER = "embedwell_rare.torch_layers.encoder_decoder:EncoderDecoder"
 _OWN_NORMS = {  # Gemma's names -> those of T5Gemma 2
     "input_layernorm": "pre_self_attn_layernorm",
     "post_attention_layernorm": "post_self_attn_layernorm",
@@ -35,6 +35,7 @@ def read(options: JsonConfig) -> ModelSpec:
     decoder = DecoderSpec(
         model=_decoder(options.nested("decoder"), encoder),
         chunk_size=stated.nullable("encoder_chunk_size", _CHUNK_SIZE) or 1,
+        encoder=_ENCODER,
     )
     return replace(encoder, decoder=decoder)
 
@@ -65,7 +66,7 @@ def _decoder(options: JsonConfig, encoder: ModelSpec) -> ModelSpec:
     layers = []
     for index, layer in enumerate(spec.config.layers):
         assert isinstance(layer.mixer, AttentionSpec)
-        mixer = replace(layer.mixer, merged=True)
+        mixer = replace(layer.mixer, builder=_ATTENTION)
         layers.append(replace(layer, weights=first + index, mixer=mixer))
     names = _own_names(spec)
     del names[_TABLE]

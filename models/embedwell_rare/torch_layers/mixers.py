@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.config.layer_spec import DeltaNetSpec
+from embedwell_models.config.layer_spec import ConvolutionSpec, DeltaNetSpec
+from embedwell_models.torch_backend.layer_builder import LayerBuilder
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
-from embedwell_models.torch_backend.norm import Norm, Sum
+from embedwell_models.torch_backend.norm import Norm, RMSNorm, Sum
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _CHUNK = 64  # tokens whose products are computed at once
@@ -172,3 +173,43 @@ def _chunks(x: Tensor) -> Tensor:
     size = min(_CHUNK, length)
     padding = x.new_zeros(*x.shape[:2], -length % size, *x.shape[3:])
     return torch.cat([x, padding], dim=2).reshape(*x.shape[:2], -1, size, *x.shape[3:])
+
+
+def short_convolution(build: LayerBuilder, name: str, _: ConvolutionSpec) -> ShortConvolution:
+    """Build the convolution of a layer. name: prefix of the names of its tensors."""
+    name = f"{name}.convolution"
+    parts = {part: build.biased(f"{name}{part}") for part in ("_input", "", "_output")}
+    weight, bias = (each.to(build.device, build.linear_factory.dtype) for each in parts[""])
+    return ShortConvolution(
+        input=build.linear_factory(*parts["_input"], name=f"{name}_input"),
+        output=build.last(build.linear_factory(*parts["_output"], name=f"{name}_output")),
+        weight=weight,
+        bias=bias,
+        causal=build.config.causal,
+    )
+
+
+def delta_net(build: LayerBuilder, name: str, spec: DeltaNetSpec) -> DeltaNet:
+    """Build the linear attention of a layer. name: prefix of the names of its tensors."""
+    name = f"{name}.delta"
+
+    def linear(part: str, activation: str = "none", reads: str = "input") -> Linear:
+        # The name is that of the input, which the kernels multiply once for all that read it.
+        parts = build.biased(f"{name}_{part}")
+        return build.linear_factory(*parts, activation, name=f"{name}_{reads}")
+
+    rate, scale = (
+        build.weights[f"{name}_{part}.weight"].to(build.device) for part in ("rate", "scale")
+    )
+    convolution = build.weights[f"{name}_convolution.weight"]
+    return DeltaNet(
+        spec=spec,
+        input=linear("input"),
+        convolution=convolution.to(build.device, build.linear_factory.dtype),
+        gate=linear("gate", "silu"),
+        strength=linear("strength"),
+        decay=linear("decay"),
+        rate=-rate.exp(),
+        norm=RMSNorm(scale, build.config.norm_eps),
+        output=build.last(linear("output", reads="output")),
+    )

@@ -1,25 +1,53 @@
-"""Weights of an attention to trained latents, with constant products computed in advance.
+"""Attention to trained latents: its options, its weights, and its results on arrays.
 
-NV-Embed: Lee et al. 2024, arXiv 2405.17428. D width, N latents, H heads, Dh head size.
+NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D width, N latents, H heads, Dh head size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.model_spec import LatentSpec
-from embedwell_models.encoder.layers import WeightAndBias, layer_norm
+from embedwell_models.config.model_spec import StateLayersSpec
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
+from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
 NORM_EPS = 1e-5
 """Epsilon of all norms."""
+FEATURE_ROWS = 512
+"""Number of tokens whose inner features are in memory at once."""
 
 _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentSpec(StateLayersSpec):
+    """Attention of the last hidden states to trained vectors, followed by a feed-forward network.
+
+    prefix: prefix of the tensors' names. width: size of a hidden state. count: number of trained
+    vectors. heads, head_size: sizes of the attention. inner: features of the feed-forward network.
+    """
+
+    in_kernels: ClassVar = "embedwell_rare.latent_attention:load"
+    on_torch: ClassVar = "embedwell_rare.torch_layers.latent_attention:load"
+    prefix: str
+    width: int
+    count: int
+    heads: int
+    head_size: int
+    inner: int
+
+    @property
+    def size(self) -> int:
+        """Number of parameters in the computed matrices, see LatentWeights."""
+        return self.width * (2 * self.heads * self.count + 3 * self.inner)
 
 
 @dataclass(frozen=True)
@@ -61,6 +89,51 @@ def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
         up=(up, up_bias),
         down=_pair(arrays, f"{_FFN}.fn.net.2"),
     )
+
+
+class LatentAttention:
+    """Attention of each token's last state to trained latents, then a gated network.
+
+    NV-Embed: Lee et al. 2024, arXiv 2405.17428. GEGLU: Shazeer 2020, arXiv 2002.05202.
+    """
+
+    def __init__(self, weights: LatentWeights, linear: LinearFactory) -> None:
+        """linear: builds the linear layers in a precision."""
+        self._heads = weights.heads
+        self._attention_norm, self._ffn_norm = weights.attention_norm, weights.ffn_norm
+        score_bias, value_bias = (
+            np.zeros(len(matrix), np.float32) for matrix in (weights.scores, weights.values)
+        )
+        self._scores = linear(weights.scores, score_bias, name="latents.scores")
+        self._values = linear(weights.values, value_bias, name="latents.values")
+        self._gate = linear(*weights.gate, "gelu", name="latents.up")
+        self._up = linear(*weights.up, name="latents.up")
+        self._down = linear(*weights.down, name="latents.down")
+
+    def __call__(self, states: Floats) -> Floats:
+        """Compute the pooled state of each token: (T, D) -> (T, D)."""
+        parts = (
+            states[start : start + FEATURE_ROWS] for start in range(0, len(states), FEATURE_ROWS)
+        )
+        with np.errstate(all="ignore"):  # a state that is not finite stays so, without a warning
+            return np.concatenate([self._apply(part) for part in parts])
+
+    def _apply(self, x: Floats) -> Floats:
+        scores = self._scores(layer_norm(x, *self._attention_norm, NORM_EPS))
+        attention = _softmax(scores.reshape(len(x), self._heads, -1))
+        x = self._values(attention.reshape(len(x), -1), x)
+        normed = layer_norm(x, *self._ffn_norm, NORM_EPS)
+        return self._down(self._gate(normed) * self._up(normed), x)
+
+
+def load(folder: Path, spec: LatentSpec) -> Callable[[Encoder, LinearFactory, int], Encoder]:
+    """Load the attention on arrays; for the errors see `load_latent_weights`."""
+    weights = load_latent_weights(folder, spec)
+
+    def add(encoder: Encoder, linear: LinearFactory, num_layers: int) -> Encoder:
+        return StateFunctionEncoder(encoder, LatentAttention(weights, linear), num_layers)
+
+    return add
 
 
 def _read(folder: Path, spec: LatentSpec) -> Weights:
@@ -119,3 +192,10 @@ def _multiply_out(arrays: Weights, spec: LatentSpec) -> tuple[Floats, Floats]:
         scores.append((latents @ k.T @ q / spec.head_size**0.5).astype(np.float32))
         values.append((o @ (v @ latents.T)).astype(np.float32))
     return np.concatenate(scores), np.concatenate(values, axis=1)
+
+
+def _softmax(scores: Floats) -> Floats:
+    # (T, H, N) -> (T, H, N)
+    powers: Floats = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers

@@ -13,9 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, rounded_rows
 from embedwell_models.torch_backend.attention import AttentionOptions
+from embedwell_models.torch_backend.layer_builder import LayerBuilder
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, Sum
 from embedwell_models.torch_backend.sequence_layout import PaddedGroup, SequenceLayout, padded
@@ -167,3 +169,16 @@ class MergedAttention:
 
         mask: Tensor = layout.cached(("visible", self.options.window, length, keys), compute)
         return mask
+
+
+def build(builder: LayerBuilder, name: str, spec: AttentionSpec) -> MergedAttention:
+    """Build the attention of a layer. name: prefix of the names of its tensors."""
+    return MergedAttention(
+        query=builder.linear(name, "query"),
+        key_value=builder.linear(name, "key_value"),
+        output=builder.last(builder.linear(name, "output")),
+        query_norm=builder.norm(f"{name}.query_norm"),
+        key_norm=builder.norm(f"{name}.key_norm"),
+        heads=(spec.heads, spec.kv_heads),
+        options=builder.options(name, spec),
+    )

@@ -10,10 +10,10 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import Floats, normalize
+from embedwell_rare.torch_layers.encoder_decoder import EncoderDecoder
 from tests.models.families.checkpoint import CPU
 from tests.models.kalm_reranker import write_kalm_reranker
 

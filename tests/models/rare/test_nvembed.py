@@ -11,21 +11,20 @@ from torch import Tensor
 
 from embedwell_models import Embedder, families
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import LatentSpec
 from embedwell_models.cpu_backend.library import SHORT_SUMS
-from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.device_heads import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
+from embedwell_rare.latent_attention import LatentSpec, load_latent_weights
+from embedwell_rare.torch_layers.latent_attention import TorchLatentAttention
 from tests.models.built import BUILT
 from tests.models.families.checkpoint import CPU
 from tests.models.families.exact import Expected, assert_near, each_exactly, exactly
 from tests.models.families.files import assert_refused, change, edit, rename
-from tests.models.families.nvembed import Reference
-from tests.models.families.nvembed_files import (
+from tests.models.rare.nvembed import Reference
+from tests.models.rare.nvembed_files import (
     INSTRUCTION,
     SIZES,
     TEXTS,
@@ -130,7 +129,7 @@ def test_what_a_config_leaves_out_is_what_its_own_code_takes(tmp_path: Path) -> 
         '{"model_type": "nvembed", "text_config": {"model_type": "bidir_mistral"}}'
     )
     spec = families.read(tmp_path)
-    config, latents = spec.config, spec.latents
+    config, latents = spec.config, spec.state_layers
     assert (config.hidden_size, config.num_layers, config.attention.kv_heads) == (4096, 32, 8)
     assert (config.feed_forward.inner, config.max_positions) == (14_336, 131_072)
     assert isinstance(latents, LatentSpec) and not latents.include_prompt and latents.normalize
@@ -194,8 +193,8 @@ def test_the_attention_to_latents_is_faithful_in_half_precision(
     dtype: torch.dtype, tmp_path: Path
 ) -> None:
     write(tmp_path)
-    spec = families.read(tmp_path).latents
-    assert spec is not None
+    spec = families.read(tmp_path).state_layers
+    assert isinstance(spec, LatentSpec)
     weights = load_latent_weights(tmp_path, spec)
     exact, half = (
         TorchLatentAttention(weights, TorchLinearFactory(CPU, each), CPU)

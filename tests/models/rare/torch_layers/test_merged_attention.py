@@ -12,14 +12,14 @@ from torch import Tensor
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.attention import AttentionOptions
 from embedwell_models.torch_backend.linear import OutputLinear, TorchLinearFactory
-from embedwell_models.torch_backend.merged_attention import (
+from embedwell_models.torch_backend.norm import identity
+from embedwell_models.torch_backend.position_hooks import PositionHooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_rare.torch_layers.merged_attention import (
     DecoderLayout,
     EncoderStates,
     MergedAttention,
 )
-from embedwell_models.torch_backend.norm import identity
-from embedwell_models.torch_backend.position_hooks import PositionHooks
-from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.torch_backend.heads import CPU
 
 WIDTH, HEADS, KEY_HEADS, SIZE = 16, 4, 2, 8

@@ -20,7 +20,7 @@ from tests.models.families.checkpoint import (
     texts,
 )
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
-from tests.models.families.neobert import Reference, tensors
+from tests.models.rare.neobert import Reference, tensors
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 LAYERS, HEADS = 3, 4

@@ -1,0 +1,1 @@
+"""Families of models that few people embed with."""

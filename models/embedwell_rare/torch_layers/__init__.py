@@ -1,0 +1,1 @@
+"""Layers of rare families on torch."""
