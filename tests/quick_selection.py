@@ -34,7 +34,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
         "models/tokenizer/loading/test_contradictions.py",
     ),
     "commands other than serve": (
-        *("service/bulk/*", "service/classic_service/*", "service/lab/*"),
+        *("service/bulk/*", "service/classic_service/*", "service/desktop/*", "service/lab/*"),
         *("service/cli/test_without_torch.py", "service/cli/test_unreadable_files.py"),
         *(
             "service/test_*page.py",
@@ -44,7 +44,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
     ),
     "the playground": ("service/playground/*",),
     "several processes and kinds of models": (
-        "service/telemetry/test_tracing.py",
+        "service/otel/test_tracing.py",
         *(f"models/test_{name}.py" for name in ["fork", "without_torch"]),
         *("models/precision/test_measurement_cache.py", "models/tokenizer/test_formatted_pairs.py"),
         *(f"models/model_files/test_{name}.py" for name in ["decoder_rerankers", "listwise"]),

@@ -150,7 +150,10 @@ def test_the_wheel_has_the_packages_and_runs_with_any_python(source: Path, wheel
         names = file.namelist()
     top = {name.partition("/")[0] for name in names}
     packages = {"embedwell", "embedwell_client", "embedwell_models"}
-    wings = "batches bulk classic classic_service decide decide_service lab rare vendors vision"
+    wings = (
+        "batches bulk classic classic_service decide decide_service desktop formats lab otel "
+        "rare vendors vision"
+    )
     packages |= {f"embedwell_{wing}" for wing in wings.split()}
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     libraries = {Path(name).name for name in names if name.endswith(".so")}

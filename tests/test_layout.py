@@ -42,11 +42,13 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "confidence conversation decision_service decisions system_one zero_shot",
         {"embedwell_decide"},
     ),
+    "embedwell_desktop": ("local systemd_units launchd_agent service", set()),
     "embedwell_formats": ("gguf onnx_export quantized peft", set()),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
     ),
+    "embedwell_otel": ("resource metrics tracing", set()),
     "embedwell_rare": ("latent_attention torch_layers families", set()),
     "embedwell_vendors": (
         "azure feature_extraction multi_vector nim sagemaker score vllm voyage weaviate",

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from starlette.routing import Route
@@ -30,13 +29,9 @@ from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.index import ROUTES
 from embedwell.settings.settings import Settings
+from embedwell.telemetry.exports import MetricsExport, RequestSpans
 from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
-
-if TYPE_CHECKING:
-    from embedwell.telemetry.otlp_metrics import MetricsExport
-    from embedwell.telemetry.tracing import RequestSpans
-
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
 _FORM_BYTES = 1 << 12  # bytes of a form around a file
@@ -135,23 +130,22 @@ def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
     return with_cors(app, context.settings.cors_origins, EXPOSED_HEADERS)
 
 
-def _spans(context: InheritedServer) -> "RequestSpans | None":
+def _spans(context: InheritedServer) -> RequestSpans | None:
     if not context.settings.tracing:
         return None
-    from embedwell.telemetry.tracing import RequestSpans
-
-    return RequestSpans(list(dict.fromkeys(model.settings.name for model in context.models)))
+    names = dict.fromkeys(model.settings.name for model in context.models)
+    spans: RequestSpans = doors.load(doors.TRACING)(list(names))
+    return spans
 
 
 def _metrics_export(
     context: InheritedServer, models: Sequence[ServedModel], metrics: Metrics
-) -> "MetricsExport | None":
+) -> MetricsExport | None:
     """Return the export of all processes' metrics in the first one; None in the others."""
     if not context.settings.otlp_metrics or models[0].engine.counters.index:
         return None
-    from embedwell.telemetry.otlp_metrics import MetricsExport
-
-    return MetricsExport(metrics.collect, context.started)
+    export: MetricsExport = doors.load(doors.METRICS_EXPORT)(metrics.collect, context.started)
+    return export
 
 
 def served_models(context: InheritedServer, engines: Sequence[EngineSession]) -> list[ServedModel]:

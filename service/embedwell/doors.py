@@ -18,12 +18,12 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "embedwell_lab.evaluate:evaluate",
     "info": "embedwell.cli.model_commands:info",
     "inspect": "embedwell.cli.model_commands:inspect",
-    "local": "embedwell.cli.local:local",
+    "local": "embedwell_desktop.local:local",
     "models": "embedwell.cli.model_commands:models",
     "plot": "embedwell_lab.plot:plot",
     "pull": "embedwell.cli.model_commands:pull",
     "serve": "embedwell.cli.serve:serve",
-    "service": "embedwell.cli.service:service",
+    "service": "embedwell_desktop.service:service",
     "train": "embedwell_classic_service.train:train",
 }
 """Commands of click."""
@@ -74,6 +74,10 @@ ROUTES_AT_START = frozenset({"playground", "embed", "status", "root"})
 or because most servers need them. The modules of others are imported when one of their routes is
 used: embedwell.routes.index has these routes.
 """
+
+TRACING = "embedwell_otel.tracing:RequestSpans"
+METRICS_EXPORT = "embedwell_otel.metrics:MetricsExport"
+"""Exports of telemetry, if settings enable them."""
 
 _COMMANDS, _ROUTES = "embedwell.commands", "embedwell.routes"  # groups of entry points
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 from embedwell.cli.commands import main
 from embedwell.cli.env_file import settings_in_file
-from embedwell.cli.launchd_agent import LaunchdAgent
-from embedwell.cli.service import _manager
-from embedwell.cli.systemd_units import SystemdUnits
+from embedwell_desktop.launchd_agent import LaunchdAgent
+from embedwell_desktop.service import _manager
+from embedwell_desktop.systemd_units import SystemdUnits
 from tests.conftest import Folder
 from tests.programs import program
 from tests.service.server import MAX_ISA

@@ -1,7 +1,7 @@
 """Send the metrics of /metrics over OTLP with the OpenTelemetry SDK.
 
-It is imported only if these are enabled. The variables OTEL_* configure the destination, the
-service's name and the interval, OTEL_METRIC_EXPORT_INTERVAL in milliseconds:
+The variables OTEL_* configure the destination, the service's name and the interval,
+OTEL_METRIC_EXPORT_INTERVAL in milliseconds:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
 
@@ -31,7 +31,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.metrics_core import Metric as PrometheusMetric
 
 from embedwell import __version__
-from embedwell.telemetry.otlp_resource import NAME, server_resource
+from embedwell_otel.resource import NAME, server_resource
 
 _INTERVAL = "60000"  # milliseconds, OpenTelemetry's default
 _FLUSH = 2.0  # seconds to send the last values when the server stops

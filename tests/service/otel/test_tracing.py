@@ -260,7 +260,7 @@ def test_without_traces_neither_the_sdk_nor_an_exporter_is_loaded() -> None:
     # FastAPI itself imports opentelemetry-api.
     program = (
         "import sys, embedwell.asgi, embedwell.launch.http_process\n"
-        "names = {'embedwell.telemetry.tracing', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
+        "names = {'embedwell_otel', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
         "assert not names & {*sys.modules}"
     )
     process = subprocess.run(

@@ -8,9 +8,9 @@ import click
 from click.core import ParameterSource
 
 from embedwell.cli.env_file import settings_in_file
-from embedwell.cli.launchd_agent import LaunchdAgent
 from embedwell.cli.serve import serve
-from embedwell.cli.systemd_units import SystemdUnits
+from embedwell_desktop.launchd_agent import LaunchdAgent
+from embedwell_desktop.systemd_units import SystemdUnits
 
 _CONTAINER = "docker run -d --restart unless-stopped -p 127.0.0.1:8080:8080 embedwell"
 

@@ -1,7 +1,5 @@
 """Spans of requests with the OpenTelemetry SDK.
 
-It is imported only if traces are enabled.
-
 The variables OTEL_* configure the destination, the sampling and the service's name:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
@@ -21,7 +19,7 @@ from starlette.types import Scope
 
 from embedwell import __version__
 from embedwell.http.request_context import RequestContext
-from embedwell.telemetry.otlp_resource import NAME, server_resource
+from embedwell_otel.resource import NAME, server_resource
 
 _OPERATIONS = {"rerank", "classify"}
 """Tags of routes that name GenAI operations; routes with other tags have embeddings."""
