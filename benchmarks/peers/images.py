@@ -1,16 +1,11 @@
-"""Worker of the benchmark of images: loads one engine, then embeds images when it is asked."""
+"""Worker of the benchmark of images."""
 
 import io
-import json
-import os
-import resource
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-STARTED = time.perf_counter()
+from benchmarks.peers.turns import answer
 
 Embed = Callable[[Sequence[bytes]], Any]
 """Function from encoded images to their vectors (B, D)."""
@@ -80,25 +75,10 @@ def _exported(folder: Path) -> Path:
 ENGINES = {"ours": ours, "sentence_transformers": sentence_transformers, "fastembed": fastembed}
 
 
-def main() -> None:
-    """Answer questions until standard input ends: the seconds of each group of images."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of libraries must not mix with the answers
-    engine, folder, threads, dtype, images = sys.argv[1:]
-    files = [each.read_bytes() for each in sorted(Path(images).iterdir())]
-    embed = ENGINES[engine](Path(folder), int(threads), dtype)
-    vectors = [[float(value) for value in row] for row in embed(files[:4])]
-    answer: dict[str, Any] = {"start": time.perf_counter() - STARTED, "vectors": vectors}
-    print(json.dumps(answer), file=answers, flush=True)
-    for line in sys.stdin:
-        size, seconds = int(line), []
-        for start in range(0, len(files), size):
-            begin = time.perf_counter()
-            embed(files[start : start + size])
-            seconds.append(time.perf_counter() - begin)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"seconds": seconds, "peak": peak}), file=answers, flush=True)
+def read(folder: Path) -> list[bytes]:
+    """Read all images of a folder."""
+    return [each.read_bytes() for each in sorted(folder.iterdir())]
 
 
 if __name__ == "__main__":
-    main()
+    answer(ENGINES, read)
