@@ -39,6 +39,7 @@ _TASKS: dict[str, tuple[PoolingTask, ...]] = {
     "multi_vector": ("token_embed",),
     "classify": ("classify",),
     "rerank": ("classify",),
+    "decide": (),
 }
 """The tasks of a model, by its own task; the first is the default."""
 
@@ -162,6 +163,9 @@ class PoolingService:
 
     def _task(self, requested: PoolingTask | None) -> PoolingTask:
         offered = _TASKS[self.model.task]
+        if not offered:
+            offered_elsewhere = self.model.description.outputs
+            raise NotOffered("this model pools no texts", offered=offered_elsewhere)
         if requested is not None and requested not in offered:
             raise NotOffered(
                 # Clients of vLLM search for the first words.

@@ -198,6 +198,9 @@ def test_a_model_that_decides_does_not_embed(server: HttpServer) -> None:
     response = server.post("/embed", {"inputs": "a"})
     message = "this model has no dense vectors; it has decision (POST /v1/decisions)"
     assert error(response, 400)["message"] == message
+    pooling = {"model": "laya", "input": "a"}
+    message = "this model pools no texts; it has decision (POST /v1/decisions)"
+    assert error(server.post("/pooling", pooling), 400)["message"] == message
     assert server.client.get("/info").json()["task"] == "decide"
     assert server.client.get("/v1/models/laya").json()["model_type"] == "decide"
 
