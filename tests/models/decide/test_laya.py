@@ -1,6 +1,7 @@
 """Laya against the authors' own code, on random weights."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,18 @@ from tests.models.laya_model import OPTIONS, write_laya
 STATES: list[Any] = [
     "the work of the author is not a license to copy any of it",
     "",
-    {"from": "a user", "body": "not [MASK] for you", "count": 3},
+    {"from": "a user", "body": "not [MASK] for <mask>you", "count": 3},
     [{"role": "user", "content": "such work " * 40}, {"role": "assistant", "content": "by any"}],
     "to be of use " * 60,
 ]
 MANY = {f"name {i}": "for any work " * 12 for i in range(6)}
 QUESTIONS: dict[str, dict[str, Any]] = {
     "plain": {"type": "choice", "instructions": "is it", "criteria": {"the": "a", "of": None}},
-    "empty": {"type": "choice", "instructions": "[MASK] it", "criteria": {"x": "", "y": {"a": 1}}},
+    "empty": {
+        "type": "choice",
+        "instructions": "[MASK] it<mask>",
+        "criteria": {"x": "", "y": {"a": 1}},
+    },
     "many": {"type": "choice", "instructions": "which of these " * 9, "criteria": MANY},
     "levels": {"type": "score", "instructions": {"how": "much"}, "criteria": ["a", "b", "to", {}]},
     "true": {"type": "noul", "instructions": "this is so"},
@@ -57,9 +62,10 @@ class Decider:
         self.options = DecisionOptions.read(linked)
         self.tokenizer = self.description.tokenizer()
         self.format: RowFormat = self.options.row_format(self.tokenizer.special_id)
+        self.mask = self.tokenizer.name(self.format.mask)
 
     def ids(self, text: str) -> list[int]:
-        text = text.replace("[MASK]", " ")
+        text = text.replace(self.mask, " ")
         return [*run_to_completion(self.tokenizer.ids_without_special(text))]
 
     def row(self, question: Question, state: Any) -> DecisionRow:
@@ -74,15 +80,18 @@ class Decider:
         return [output.multi[:, 0] for output in outputs if output.multi is not None]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_laya(tmp_path_factory.mktemp("laya") / "laya")
+@pytest.fixture(scope="module", params=[False, True], ids=["laya", "laya-multilingual"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parent = tmp_path_factory.mktemp("laya")
+    return write_laya(parent / "laya", multilingual=request.param)
 
 
 @pytest.fixture(scope="module")
-def agent(folder: Path) -> Iterator[Any]:
+def agent(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    # From a copy, because the authors' code rewrites files of the tokenizer.
+    copy = shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "laya")
     with pytest.warns(RuntimeWarning, match="invalid temperatures"):
-        agent = laya.load(str(folder), device="cpu")
+        agent = laya.load(str(copy), device="cpu")
     agent.model.double()  # the reference
     yield agent
 
