@@ -45,7 +45,7 @@ from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
-from embedwell_models.output_names import DECISION, DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
@@ -145,7 +145,7 @@ class ModelDescription:
         """Task of the model: to embed texts or tokens, to rerank, to classify or to decide."""
         if self.multi_vector:
             return "multi_vector"
-        if self.outputs == (DECISION,):
+        if self.outputs in ((DECISION,), (LABELS,)):
             return "decide"
         return self.classifier.task if self.classifier else "embed"
 

@@ -3,6 +3,8 @@
 DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
 DECISION = "decision"
 """Name of the scores of the options of a question, for decision models."""
+LABELS = "labels"
+"""Name of the scores of candidate labels, for models that read them with the text."""
 SPARSE_QUERY = "sparse_query"
 """Name of the sparse vector of a query, if queries are computed differently from documents."""
 LISTWISE = "listwise"

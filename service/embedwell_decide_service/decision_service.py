@@ -38,7 +38,7 @@ class DecisionService:
     @classmethod
     def choice(cls, registry: ModelRegistry) -> "ModelChoice[DecisionService]":
         """Choose among the models; by default the first one that decides."""
-        return registry.choice(cls, "decide")
+        return registry.choice(cls, DECISION)
 
     async def probabilities(
         self, context: RequestContext, state: Any, asked: Sequence[AskedQuestion]

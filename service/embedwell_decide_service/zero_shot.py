@@ -1,7 +1,7 @@
-"""POST /zero-shot-classification: candidate labels for texts, by models of inference (NLI).
+"""POST /zero-shot-classification: candidate labels for texts, by models of inference or GLiClass.
 
-A text entails "This example is LABEL." as probably as the label holds: Yin et al. 2019,
-arXiv 1909.00161. The scores are those of transformers' pipeline.
+A model of inference (NLI) says whether a text entails "This example is LABEL.": Yin et al. 2019,
+arXiv 1909.00161. The scores are those of transformers' pipeline; of GLiClass, those of its own.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ from embedwell.routes.common.body import FAIL_FAST, Body, Texts, examples, text_
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.common.scores import ranking, softmax
+from embedwell.routes.common.scores import ranking, sigmoid, softmax
+from embedwell_decide_service.label_service import LabelService
+from embedwell_models.output_names import LABELS
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.vectors import Floats
 
@@ -34,7 +36,7 @@ class ZeroShotParameters(Body):
     - `multi_label`: whether several labels can hold, so that each has a probability of its own.
       Default: false, and the probabilities sum to 1.
     - `hypothesis_template`: the sentence that the text entails if a label holds, with `{}` in place
-      of the label. Default: that this example is the label.
+      of the label. Default: that this example is the label; for GLiClass, the label alone.
     """
 
     candidate_labels: Annotated[
@@ -49,7 +51,8 @@ class ZeroShotRequest(PairBody):
 
     - `inputs`: a text or a list of texts.
     - `parameters`: the labels.
-    - `model`: name of a served model. Default: the first one that classifies.
+    - `model`: name of a served model. Default: the first GLiClass, else the first one that
+      classifies.
     """
 
     model_config = examples(
@@ -67,14 +70,18 @@ class ZeroShotRequest(PairBody):
 
     def pairs(self) -> list[TextPair]:
         """Return each text with the sentence of each label; raises BadRequest."""
-        template = self.parameters.hypothesis_template or _TEMPLATE
+        sentences = self.sentences(_TEMPLATE)
+        return [TextPair(text, it) for text in text_list(self.inputs) for it in sentences]
+
+    def sentences(self, default: str) -> list[str]:
+        """Return the sentence of each label; raises BadRequest. default: the template."""
+        template = self.parameters.hypothesis_template or default
         if _PLACE not in template:
             raise BadRequest(
                 f"hypothesis_template has no {_PLACE} for the label, as {_TEMPLATE!r} has",
                 param="parameters",
             )
-        sentences = [template.replace(_PLACE, it, 1) for it in self.parameters.candidate_labels]
-        return [TextPair(text, it) for text in text_list(self.inputs) for it in sentences]
+        return [template.replace(_PLACE, it, 1) for it in self.parameters.candidate_labels]
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class ZeroShotService:
 
         Raises NotOffered for a model without a label for entailment.
         """
+        if self.model.description.outputs == (LABELS,):
+            return await self._label_scores(context, body)
         entailment, contradiction = self._columns()
         pairs, options = body.pairs(), body.input_options()
         logits = await self._logits(context, pairs, options)
@@ -96,6 +105,13 @@ class ZeroShotService:
             both = softmax(logits[:, [contradiction, entailment]])[:, 1]
             return both.reshape(each.shape[:2])
         return softmax(each[:, :, entailment])
+
+    async def _label_scores(self, context: RequestContext, body: ZeroShotRequest) -> Floats:
+        labels, service = body.sentences(_PLACE), LabelService(self.model)
+        options = body.input_options()
+        logits = await service.logits(context, text_list(body.inputs), labels, options)
+        alone = body.parameters.multi_label or len(labels) == 1
+        return sigmoid(logits) if alone else softmax(logits)
 
     async def _logits(
         self, context: RequestContext, pairs: list[TextPair], options: InputOptions
@@ -112,17 +128,19 @@ class ZeroShotService:
         if entailment is None or self.model.description.listwise is not None:
             raise NotOffered(
                 "this model has no label for entailment, which candidate labels need; serve a "
-                "model of inference (NLI)"
+                "model of inference (NLI), or GLiClass"
             )
         return entailment, len(labels) - 1 if entailment == 0 else 0
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /zero-shot-classification."""
-    models = registry.choice(ZeroShotService, "classify")
+    models = registry.choice(ZeroShotService, LABELS, "classify")
     routes = api_router("classify")
 
-    @routes.post("/zero-shot-classification", summary="Label texts by candidate labels (NLI)")
+    @routes.post(
+        "/zero-shot-classification", summary="Label texts by candidate labels (NLI, GLiClass)"
+    )
     async def zero_shot(context: RequestDep, body: ZeroShotRequest) -> Predictions:
         scores = await models.choose(body.model).scores(context, body)
         labels = body.parameters.candidate_labels

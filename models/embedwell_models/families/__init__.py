@@ -81,6 +81,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "embedwell_vision.families.colqwen3_5",
     "static",
     "embedwell_decide.families.laya",
+    "embedwell_decide.families.gliclass",
     "embedwell_classic.families.mobilebert",
     "embedwell_classic.families.canine",
     "embedwell_classic.families.funnel",

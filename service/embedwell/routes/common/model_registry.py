@@ -7,12 +7,12 @@ from embedwell.errors import BadRequest, UnknownModel
 from embedwell.http.request_context import model_in_path
 from embedwell.inference.served_model import ServedModel
 from embedwell.settings.model_settings import served_task
-from embedwell_models.output_names import DECISION, DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
 from embedwell_models.read.prompts import TASK_ROLES, Role
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
-_ROOT_TASKS = ("classify", "rerank", DECISION, DENSE, MULTI, SPARSE)
+_ROOT_TASKS = ("classify", "rerank", DECISION, LABELS, DENSE, MULTI, SPARSE)
 """Tasks and outputs, of which the first that a model has is served at /."""
 _RETRIEVAL = ("retrieval.query", "retrieval.passage")  # Jina's tasks
 _BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5

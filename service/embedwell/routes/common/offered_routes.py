@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from embedwell_models.output_names import DECISION, DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
 
 PATHS = {
     "classify": "/predict",
@@ -11,6 +11,7 @@ PATHS = {
     MULTI: "/embed",
     SPARSE: "/embed_sparse",
     DECISION: "/v1/decisions",
+    LABELS: "/zero-shot-classification",
 }
 """Path of each task or output of a model."""
 
@@ -24,6 +25,7 @@ _OUTPUTS = {
     SPARSE: f"POST {PATHS[SPARSE]}",
     SPARSE_QUERY: "of queries",
     DECISION: f"POST {PATHS[DECISION]}",
+    LABELS: f"POST {PATHS[LABELS]}",
 }
 
 

@@ -1,0 +1,63 @@
+"""Scores of candidate labels by a model that reads the labels and the text together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from embedwell.errors import BadRequest, service_errors
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
+from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
+from embedwell_models.output_names import LABELS
+from embedwell_models.read.inputs import InputOptions, InputRow
+from embedwell_models.vectors import Floats
+
+_BYTES_PER_CHARACTER = 4
+
+
+@dataclass(frozen=True)
+class LabelService:
+    """Compares texts with labels by one model."""
+
+    model: ServedModel
+
+    async def logits(
+        self,
+        context: RequestContext,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        options: InputOptions,
+    ) -> Floats:
+        """Return the logit of each label for each text: (texts, labels).
+
+        options: the instruction describes the task. Raises BadRequest for labels that do not fit.
+        """
+        with service_errors():
+            options.check_no_windows()
+        before = labels_text([*map(without_markers, labels)], options.instruction or "")
+        size = len(texts) * len(before) + sum(map(len, texts))
+        context.memory.grow(_BYTES_PER_CHARACTER * size)
+        context.memory.grow_by_numbers(len(texts) * len(labels))
+        joined = [self._options.joined(before, without_markers(text)) for text in texts]
+        length = self.model.reader.limited_length(options.max_pair, "truncate_prompt_tokens")
+        own = replace(options.with_max_length(length), instruction=None, max_pair=None)
+        rows = await self.model.reader.read(context, joined, own)
+        self._check_labels(rows, len(labels))
+        outputs = await self.model.pipeline.compute_outputs(context, rows, [LABELS])
+        return np.array([each.multi[:, 0] for each in outputs if each.multi is not None])
+
+    @cached_property
+    def _options(self) -> LabelOptions:
+        return LabelOptions.read(self.model.description.encoder)
+
+    def _check_labels(self, rows: Sequence[InputRow], labels: int) -> None:
+        for index, row in enumerate(rows):
+            if np.count_nonzero(row.ids == self._options.label_id) < labels:
+                raise BadRequest(
+                    f"the labels do not fit into the tokens that the model reads with input "
+                    f"{index} ({self.model.reader.max_length}); give fewer, or a shorter text",
+                    param="parameters",
+                    index=index,
+                )
