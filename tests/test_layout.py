@@ -80,7 +80,8 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # In the core, too, each package imports only from those before it, and from itself.
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
-    "tables checkpoint vision families tokenizer model_files encoder cpu_backend "
+    "tables checkpoint vision families tokenizer "
+    "token_pooling muvera model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "
     "inference http telemetry routes inherited playground "

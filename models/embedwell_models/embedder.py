@@ -17,6 +17,7 @@ from embedwell_models.read.inputs import InputOptions, InputRow, Overflow
 from embedwell_models.read.spans import Span, SpanPooling, check_spans, pool_spans, tokens_below
 from embedwell_models.read.text_reader import TextReader
 from embedwell_models.read.windows import merge_by_average, split_windows
+from embedwell_models.token_pooling import pool_tokens
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
@@ -145,23 +146,34 @@ class Embedder(TokenIdEmbedder):
 
     @overload
     def embed_tokens(  # type: ignore[overload-overlap]
-        self, texts: str, role: "TextRole" = "document", *, budget: int = 2048
+        self, texts: str, role: "TextRole" = "document", *, budget: int = 2048, pool_factor: int = 1
     ) -> Floats: ...
     @overload
     def embed_tokens(
-        self, texts: Sequence[str], role: "TextRole" = "document", *, budget: int = 2048
+        self,
+        texts: Sequence[str],
+        role: "TextRole" = "document",
+        *,
+        budget: int = 2048,
+        pool_factor: int = 1,
     ) -> list[Floats]: ...
     def embed_tokens(
-        self, texts: str | Sequence[str], role: "TextRole" = "document", *, budget: int = 2048
+        self,
+        texts: str | Sequence[str],
+        role: "TextRole" = "document",
+        *,
+        budget: int = 2048,
+        pool_factor: int = 1,
     ) -> Floats | list[Floats]:
         """Embed the tokens of queries or documents, for `vectors.maxsim`: B arrays (n, dim).
 
-        n: the number of tokens that have a vector. One str has one array. Raises
-        UnsplittableTextError, ValueError for a model without vectors of tokens, and the errors of
-        a text as `embed` does.
+        n: the number of tokens that have a vector; of a document, about a `pool_factor`-th of it,
+        see `token_pooling`. One str has one array. Raises UnsplittableTextError, InputError for a
+        wrong factor, ValueError for a model without vectors of tokens, and the errors of a text as
+        `embed` does.
         """
         if isinstance(texts, str):
-            return self.embed_tokens([texts], role, budget=budget)[0]
+            return self.embed_tokens([texts], role, budget=budget, pool_factor=pool_factor)[0]
         texts = check_texts(texts)
         if (tokens := self.multi_vector) is None:
             raise ValueError(f"the model has no vectors of tokens; use {self.right_call()}")
@@ -176,10 +188,12 @@ class Embedder(TokenIdEmbedder):
         vectors: dict[int, Floats] = {}
         for batch in batches_of_similar_length([*map(len, rows)], budget):
             vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
-        return [
+        selected = (
             tokens.select(vectors[i], np.array(row, dtype=np.int32), role)[0]
             for i, row in enumerate(rows)
-        ]
+        )
+        factor = 1 if role == "query" else pool_factor
+        return [pool_tokens(each, factor) for each in selected]
 
     def score(
         self,

@@ -17,13 +17,14 @@ if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell_bulk.run import BulkJob
     from embedwell_bulk.text_encoder import TextEncoder
 
+_MAX_FACTOR = 32  # as in embedwell_models.token_pooling, which loads numpy
 _FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
 _FOLDER_FLAGS = (
     *("column", "image_column", "id_column", "keep"),
-    *("format", "part_rows", "shard", "resume", "skip_damaged"),
+    *("format", "part_rows", "shard", "resume", "skip_damaged", "pool_factor"),
 )
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
@@ -92,6 +93,14 @@ def _shard(
     help="Leave out the rest of a damaged file, and write where it begins to the errors.",
 )
 @click.option(
+    "--pool-factor",
+    type=click.IntRange(1, _MAX_FACTOR),
+    help=(
+        "Divisor of the number of a text's vectors, for models with a vector for each token: "
+        "similar ones become their mean.  [default: 1]"
+    ),
+)
+@click.option(
     "--server",
     "servers",
     metavar="URL",
@@ -115,6 +124,8 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     folder_flags = {name: flags.pop(name) for name in _FOLDER_FLAGS}
     if folder_flags["image_column"] and flags["servers"]:
         raise click.UsageError("--server is for texts, and --image for images")
+    if folder_flags["pool_factor"] and flags["servers"]:
+        raise click.UsageError("--server is for one vector of each text; leave out --pool-factor")
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -208,7 +219,7 @@ def _embed_folder(
         raise click.UsageError(
             "--shard needs --dtype, because each machine might choose a different one"
         )
-    job = _job(sources, output, folder_flags)
+    job, factor = _job(sources, output, folder_flags), folder_flags["pool_factor"] or 1
     kind = "image" if job.columns.text is None else "input" if job.columns.image else "text"
     progress = EmbedProgress(sys.stderr, kind)
     with ExitStack() as stack:
@@ -216,9 +227,9 @@ def _embed_folder(
             counts = run(
                 job,
                 lambda precision: (
-                    _image_encoder(flags, precision, job.columns.text is not None)
+                    _image_encoder(flags, precision, job.columns.text is not None, factor)
                     if job.columns.image
-                    else stack.enter_context(_encoder(flags, precision))
+                    else stack.enter_context(_encoder(flags, precision, factor))
                 ),
                 progress,
             )
@@ -264,19 +275,24 @@ def _settings(flags: Mapping[str, Any], precision: str | None = None) -> "Settin
     return settings
 
 
-def _image_encoder(flags: Mapping[str, Any], precision: str | None, texts: bool) -> "TextEncoder":
+def _image_encoder(
+    flags: Mapping[str, Any], precision: str | None, texts: bool, pool_factor: int
+) -> "TextEncoder":
     from embedwell_bulk.local_images import load_local_images
 
-    return load_local_images(_settings(flags, precision), flags["prompt"], texts)
+    return load_local_images(_settings(flags, precision), flags["prompt"], texts, pool_factor)
 
 
 @contextmanager
-def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["TextEncoder"]:
+def _encoder(
+    flags: Mapping[str, Any], precision: str | None = None, pool_factor: int = 1
+) -> Iterator["TextEncoder"]:
     """Create the encoder: the servers of the flags, or the model.
 
     Raises BulkError, ClickException.
 
-    precision: precision of the model, unless the settings choose one.
+    precision: precision of the model, unless the settings choose one. pool_factor: divisor of the
+    number of a text's vectors.
     """
     if flags["servers"]:
         from embedwell_bulk.servers_encoder import connect
@@ -287,4 +303,4 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         return
     from embedwell_bulk.local_model import load_text_model
 
-    yield load_text_model(_settings(flags, precision), flags["prompt"])
+    yield load_text_model(_settings(flags, precision), flags["prompt"], pool_factor)

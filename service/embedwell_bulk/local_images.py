@@ -13,7 +13,14 @@ from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError
 from embedwell_bulk.columns import ImageAndText
 from embedwell_bulk.files import resolve_filesystem
-from embedwell_bulk.local_model import LocalModel, check_dense, load_any_model
+from embedwell_bulk.local_model import (
+    LocalModel,
+    check_dense,
+    described_tokens,
+    load_any_model,
+    pooled,
+    refuse_pooling,
+)
 from embedwell_bulk.text_encoder import Advance, LocalEncoder, TokenVectors
 from embedwell_models.errors import (
     ImageError,
@@ -23,7 +30,6 @@ from embedwell_models.errors import (
     UnsplittableTextError,
 )
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import Floats, normalize
 from embedwell_models.vision import Pages, Pixels
 
@@ -179,14 +185,15 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
 class LocalPages(_ImageModel[list[Pixels]]):
     """A model with a vector for each token of an image, as a TextEncoder of inputs without texts.
 
-    pages: prepares the images.
+    pages: prepares the images. pool_factor: divisor of the number of vectors.
     """
 
     pages: Pages
+    pool_factor: int = 1
 
     @property
     def description(self) -> Mapping[str, Any]:
-        return {**super().description, "output": MULTI}
+        return {**super().description, **described_tokens(self.pool_factor)}
 
     def embed(
         self, inputs: Sequence[ImageAndText], advance: Advance
@@ -209,7 +216,7 @@ class LocalPages(_ImageModel[list[Pixels]]):
         embedder = self.model.embedder
         (row,) = embedder.tokenizer.encode([self.pages.text(images)])
         try:
-            return embedder.encode_page(row.ids, images)
+            return pooled(embedder.encode_page(row.ids, images), self.pool_factor)
         except ImageTokensError as error:
             return str(error)
         except ModelError as error:  # when the first page loads the image encoder
@@ -217,16 +224,18 @@ class LocalPages(_ImageModel[list[Pixels]]):
 
 
 def load_local_images(
-    settings: Settings, prompt: str | None = None, texts: bool = False
+    settings: Settings, prompt: str | None = None, texts: bool = False, pool_factor: int = 1
 ) -> LocalImages | LocalTextsWithImages | LocalPages:
     """Load the model of the settings.
 
-    prompt: None for the model's default prompt. texts: whether an input may have a text. Raises
-    BulkError, also for a model without image encoder, and for one that does not read texts next to
-    images, or prompts.
+    prompt: None for the model's default prompt. texts: whether an input may have a text.
+    pool_factor: divisor of the number of a page's vectors. Raises BulkError, also for a model
+    without image encoder, and for one that does not read texts next to images, or prompts.
     """
     model = load_any_model(settings, prompt)
     embedder, most = model.embedder, settings.max_image_pixels
+    if embedder.pages is None:
+        refuse_pooling(model.name, pool_factor)
     if embedder.patches is not None:
         if embedder.patches.single:
             _refuse_texts(model.name, prompt, texts)
@@ -235,7 +244,8 @@ def load_local_images(
         return LocalTextsWithImages(model, ImageFiles(embedder.patches.pixels, most))
     if embedder.pages is not None:
         _refuse_texts(model.name, prompt, texts)
-        return LocalPages(model, ImageFiles(embedder.pages.images, most), embedder.pages)
+        files = ImageFiles(embedder.pages.images, most)
+        return LocalPages(model, files, embedder.pages, pool_factor)
     check_dense(embedder)
     description = ModelDescription.read(settings.find_model(), settings.options)
     images, preprocessing = description.images, description.preprocessing

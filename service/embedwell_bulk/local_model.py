@@ -15,11 +15,13 @@ from embedwell_bulk.text_encoder import Advance, LocalEncoder, TokenVectors
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import (
     EmptyTextError,
+    InputError,
     ModelError,
     PromptTooLongError,
     UnsplittableTextError,
 )
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.token_pooling import pool_tokens
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress
@@ -112,12 +114,17 @@ class LocalModel(_TextModel):
 
 @dataclass(frozen=True)
 class LocalTokenModel(_TextModel):
-    """A model with a vector for each token of a text, which reads the texts as documents."""
+    """A model with a vector for each token of a text, which reads the texts as documents.
+
+    pool_factor: divisor of the number of vectors.
+    """
+
+    pool_factor: int = 1
 
     @property
     def description(self) -> Mapping[str, Any]:
         prompt = self.embedder.recipe.prompts.get("document", "")
-        return {**super().description, "prompt": prompt, "output": MULTI}
+        return {**super().description, "prompt": prompt, **described_tokens(self.pool_factor)}
 
     def embed(
         self, texts: Sequence[str], advance: Advance
@@ -128,7 +135,21 @@ class LocalTokenModel(_TextModel):
         return TokenVectors(each, self.dim), rejected
 
     def _vectors(self, texts: Sequence[str]) -> list[Floats]:
-        return self.embedder.embed_tokens(texts, budget=self.budget)
+        vectors = self.embedder.embed_tokens(texts, budget=self.budget)
+        return [pooled(each, self.pool_factor) for each in vectors]
+
+
+def described_tokens(pool_factor: int) -> dict[str, Any]:
+    """Describe vectors of tokens, for TextEncoder.description."""
+    return {"output": MULTI, **({"pool_factor": pool_factor} if pool_factor > 1 else {})}
+
+
+def pooled(vectors: Floats, factor: int) -> Floats:
+    """Pool the vectors of a text's tokens, see pool_tokens. Raises BulkError."""
+    try:
+        return pool_tokens(vectors, factor)
+    except InputError as error:
+        raise BulkError(str(error)) from None
 
 
 _OTHER_KINDS = {
@@ -146,15 +167,27 @@ def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
     return model
 
 
-def load_text_model(settings: Settings, prompt: str | None) -> LocalModel | LocalTokenModel:
-    """Load a model with a vector for each text, or for each token; see `load_any_model`."""
+def load_text_model(
+    settings: Settings, prompt: str | None, pool_factor: int = 1
+) -> LocalModel | LocalTokenModel:
+    """Load a model with a vector for each text, or for each token; see `load_any_model`.
+
+    pool_factor: divisor of the number of a text's vectors.
+    """
     model = load_any_model(settings, prompt)
     if model.embedder.output_names != (MULTI,):
         check_dense(model.embedder)
+        refuse_pooling(model.name, pool_factor)
         return model
     if prompt is not None:
         raise BulkError(f"{model.name} reads documents with its own prompt; leave out --prompt")
-    return LocalTokenModel(model.embedder, model.name, budget=model.budget)
+    return LocalTokenModel(model.embedder, model.name, budget=model.budget, pool_factor=pool_factor)
+
+
+def refuse_pooling(model: str, pool_factor: int) -> None:
+    """Raise BulkError if the vectors of tokens would be pooled, which the model does not have."""
+    if pool_factor > 1:
+        raise BulkError(f"{model} has one vector for each input; leave out --pool-factor")
 
 
 def load_any_model(settings: Settings, prompt: str | None) -> LocalModel:

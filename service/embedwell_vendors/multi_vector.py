@@ -11,6 +11,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import Body, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.multi_vector_options import PoolFactor
 from embedwell.routes.common.multi_vectors import MultiVectorService
 from embedwell.routes.common.response_body import EncodingFormat, OutputType, encode_block
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
@@ -29,6 +30,8 @@ class MultiVectorRequest(Body):
     - `embedding_type`: number type of the vectors, or `base64` for the bytes of each text's
       vectors. Default: `float`.
     - `dimensions`: must equal the model's, if present.
+    - `pool_factor`: divisor of the number of a document's vectors, of which similar ones become
+      their mean. Default: 1.
     - `truncate`: whether texts that are too long are cut off instead of rejected. Default: the
       server's setting.
     """
@@ -46,6 +49,7 @@ class MultiVectorRequest(Body):
     embedding_type: Literal["float", "base64", "int8", "uint8"] = "float"
     dimensions: PositiveInt | None = None
     truncate: bool | None = None
+    pool_factor: PoolFactor = 1
 
 
 @forbid_extra
@@ -95,7 +99,9 @@ async def _respond(
     integer = body.embedding_type in ("int8", "uint8")
     dtype: OutputType = body.embedding_type if integer else "float32"  # type: ignore[assignment]
     encoding: EncodingFormat = "base64" if body.embedding_type == "base64" else "float"
-    _, matrices = await service.converted(context, input_list(body.input), options, dtype)
+    _, matrices = await service.converted(
+        context, input_list(body.input), options, dtype, body.pool_factor
+    )
     return {
         "model": service.model.name,
         "object": "list",

@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedwell.engine.wire.messages import TokenIds
-from embedwell.errors import reindexed
+from embedwell.errors import reindexed, service_errors
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
+from embedwell_models.errors import InputError
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
+from embedwell_models.muvera import Muvera
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import (
     ImageContent,
@@ -23,23 +25,30 @@ from embedwell_models.read.inputs import (
     TextPair,
     first_indices,
 )
+from embedwell_models.token_pooling import MAX_TOKENS, MEMORY_PER_PAIR, pooling_steps
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 
 _BYTES_PER_NUMBER = 8  # float32, once in the engine's response and once without the skipped tokens
 _OPERATIONS_PER_PAIR = 1 << 16  # calling numpy for a pair takes as long as so many multiplications
+_OPERATIONS_PER_POOLED_PAIR = 1 << 8  # of tokens
 
 
 @dataclass(frozen=True)
 class TokenVectors:
     """Tokenized texts, and for each the vectors of its tokens that have one: (n, D).
 
-    token_ids: for each text, the ids of those tokens (n,).
+    token_ids: for each text, the ids of those tokens (n,); empty if the vectors are pooled.
     """
 
     rows: list[InputRow]
     vectors: list[Floats]
     token_ids: list[TokenIds]
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the vectors are means of several tokens."""
+        return len(self.token_ids) < len(self.vectors)
 
     def __getitem__(self, part: slice) -> "TokenVectors":
         """Return the vectors of a slice of the texts."""
@@ -79,18 +88,44 @@ class MultiVectors:
         costs: RequestCosts,
         inputs: Sequence[Input],
         options: InputOptions,
-        max_values: int,
+        max_values: int | None,
+        pool_factor: int = 1,
     ) -> TokenVectors:
         """Compute the vectors of inputs, all of which are queries, or all documents.
 
         The prompt decides which; without one they are documents. Raises BadRequest for a model
         without token vectors.
 
-        max_values: maximum count of numbers in a response.
+        max_values: maximum count of numbers in a response; None if it has other numbers.
         """
         role = text_role(options)
         rows = await self._read(costs, inputs, options, role)
-        return await self._compute(costs, rows, [role] * len(rows), max_values)
+        texts = await self._compute(costs, rows, [role] * len(rows), max_values)
+        return await self.pool(costs, texts, pool_factor, role)
+
+    async def pool(
+        self, costs: RequestCosts, texts: TokenVectors, factor: int, role: TextRole
+    ) -> TokenVectors:
+        """Pool the vectors of each document; those of queries stay as they are.
+
+        Raises BadRequest, Overloaded and TimedOut.
+        """
+        if role == "query" or factor == 1:
+            return texts
+        longest = max(map(len, texts.vectors), default=0)
+        costs.memory.grow(MEMORY_PER_PAIR * min(longest, MAX_TOKENS) ** 2)
+        operations = sum(_OPERATIONS_PER_POOLED_PAIR * len(each) ** 2 for each in texts.vectors)
+        with service_errors():
+            vectors = await self._comparisons.run(_pool(texts.vectors, factor), operations)
+        return TokenVectors(texts.rows, vectors, [])
+
+    async def encodings(self, vectors: Sequence[Floats], encoder: Muvera, role: TextRole) -> Floats:
+        """Encode the token vectors of each text as one vector: (B, dimensions).
+
+        Raises Overloaded and TimedOut.
+        """
+        operations = sum(encoder.operations(len(each)) for each in vectors)
+        return await self._comparisons.run(_encode(vectors, encoder, role), operations)
 
     async def scores(
         self,
@@ -206,6 +241,26 @@ class MultiVectors:
 def text_role(options: InputOptions) -> TextRole:
     """Return the role of inputs that the prompt selects; by default they are documents."""
     return "query" if "query" in (options.role, options.prompt_name) else "document"
+
+
+def _pool(vectors: Sequence[Floats], factor: int) -> Steps[list[Floats]]:
+    pooled = list[Floats]()
+    for index, each in enumerate(vectors):
+        try:
+            pooled.append((yield from pooling_steps(each, factor)))
+        except InputError as error:
+            error.index = index
+            raise
+    return pooled
+
+
+def _encode(vectors: Sequence[Floats], encoder: Muvera, role: TextRole) -> Steps[Floats]:
+    encode = encoder.query if role == "query" else encoder.document
+    encodings = np.empty((len(vectors), encoder.dimensions), dtype=np.float32)
+    for row, each in zip(encodings, vectors, strict=True):
+        row[:] = encode(each)
+        yield
+    return encodings
 
 
 def _scores(pairs: Sequence[tuple[Floats, Floats]], mean: bool) -> Steps[Floats]:

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_responses import Fault, describe
 from embedwell.http.request_context import RequestContext
+from embedwell.inference.multi_vectors import TokenVectors, text_role
 from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import ResponseSize, check_response_numbers
@@ -121,7 +122,7 @@ class ComputedOutputs(TypedDict):
 class Outputs(ComputedOutputs, Details):
     """Response to a request with `outputs`: the kinds of vectors that were requested.
 
-    - `token_ids`: for each entry of `multi`, the ids of its tokens.
+    - `token_ids`: for each entry of `multi`, the ids of its tokens, unless they are pooled.
     """
 
 
@@ -142,16 +143,29 @@ class EmbedService:
         self, context: RequestContext, body: EmbedRequest
     ) -> EmbedResponse | BinaryResponse:
         """Respond to /embed."""
+        _check_token_fields(body, self.model.multi_vectors.alone)
+        if body.muvera is not None:
+            _check_json(context, body)
+            rows, vectors = await self.multi_vector.encodings(context, body, body.muvera)
+            return self._respond(context, body, rows, vectors)
         if body.outputs is not None:
             return await self.outputs(context, body, body.outputs)
         if self.model.multi_vectors.alone:
             return await self._embed_tokens(context, body)
         if body.partial:
             return await self._embed_partial(context, body)
-        check_json_fields(
-            context, details=body.details, encoding_format=body.encoding_format != "float"
-        )
+        _check_json(context, body)
         rows, vectors = await self.dense.vectors(context, body)
+        return self._respond(context, body, rows, vectors)
+
+    def _respond(
+        self,
+        context: RequestContext,
+        body: EmbedRequest,
+        rows: Sequence[InputRow],
+        vectors: Floats,
+    ) -> EmbedResponse | BinaryResponse:
+        """Respond with one vector for each input: (B, D)."""
         values = convert_vectors(vectors, body.output_dtype)
         if response := binary_response(context, values):
             return response
@@ -183,6 +197,8 @@ class EmbedService:
             "token_ids": [as_lists(ids) for ids in texts.token_ids],
             "inputs": describe_inputs(texts.rows),
         }
+        if texts.pooled:
+            del outputs["token_ids"]
         return {**outputs, **self._details(context, body, self.model.dimensions.full)}
 
     async def _embed_tokens(
@@ -232,14 +248,22 @@ class EmbedService:
             response["sparse"] = [as_arrays(it.sparse) for it in outputs if it.sparse is not None]
         if MULTI in requested:
             matrices = [text.multi for text in outputs if text.multi is not None]
-            response["multi"] = encode_blocks(
-                (convert_vectors(matrix, body.output_dtype) for matrix in matrices),
-                body.encoding_format,
-            )
-            response["token_ids"] = [  # the first tokens have no vector
-                as_lists(row.ids[len(row.ids) - len(matrix) :])
+            ids = [  # the first tokens have no vector
+                row.ids[len(row.ids) - len(matrix) :]
                 for row, matrix in zip(rows, matrices, strict=True)
             ]
+            texts = await self.model.multi_vectors.pool(
+                context,
+                TokenVectors(rows, matrices, ids),
+                body.pool_factor,
+                text_role(body.input_options()),
+            )
+            response["multi"] = encode_blocks(
+                (convert_vectors(matrix, body.output_dtype) for matrix in texts.vectors),
+                body.encoding_format,
+            )
+            if not texts.pooled:
+                response["token_ids"] = [as_lists(each) for each in texts.token_ids]
         return response
 
     def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> Details:
@@ -286,6 +310,30 @@ async def _compute(
         return text
 
     return await pipeline.compute_in_parts(context, rows, names, keep)
+
+
+def _check_token_fields(body: EmbedRequest, only_tokens: bool) -> None:
+    """Raise BadRequest for a field of token vectors in a request for others.
+
+    only_tokens: whether the model has no others.
+    """
+    if body.muvera is not None and body.outputs is not None:
+        raise BadRequest(
+            "muvera cannot be combined with outputs; leave one of them out", param="muvera"
+        )
+    if body.pool_factor == 1 or body.muvera is not None:
+        return
+    if not (only_tokens if body.outputs is None else MULTI in body.outputs):
+        raise BadRequest(
+            'pool_factor is for vectors of tokens; add "outputs": ["multi"], or leave it out',
+            param="pool_factor",
+        )
+
+
+def _check_json(context: RequestContext, body: EmbedRequest) -> None:
+    check_json_fields(
+        context, details=body.details, encoding_format=body.encoding_format != "float"
+    )
 
 
 def _check_fields(context: RequestContext, body: EmbedRequest) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_transformers import MultiVectorEncoder
+from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
 from torch import nn
 
 from embedwell_models import Embedder
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import InputError, ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_options import ModelOptions
@@ -148,6 +149,20 @@ def test_the_scores_are_those_of_sentence_transformers(tmp_path: Path) -> None:
         ),
     )
     assert_near(np.array(scores), exact)
+
+
+def test_documents_are_pooled_as_in_sentence_transformers(tmp_path: Path) -> None:
+    reference, pooling = write_colbert(tmp_path), HierarchicalTokenPooling(2)
+    embedder = load(tmp_path / "model")
+    theirs = reference.encode_document(DOCUMENTS, token_pooling=pooling, convert_to_numpy=True)
+    for mine, each in zip(embedder.embed_tokens(DOCUMENTS, pool_factor=2), theirs, strict=True):
+        rows, other = mine[np.lexsort(mine.T)], each[np.lexsort(each.T)]
+        np.testing.assert_allclose(rows, other, atol=1e-5)
+    queries = embedder.embed_tokens(QUERIES, "query", pool_factor=2)
+    for mine, each in zip(queries, embedder.embed_tokens(QUERIES, "query"), strict=True):
+        np.testing.assert_array_equal(mine, each)
+    with pytest.raises(InputError, match="pool_factor is 0"):
+        embedder.embed_tokens("a", pool_factor=0)
 
 
 def test_the_outputs_of_a_text_are_a_vector_of_each_token(tmp_path: Path) -> None:

@@ -100,6 +100,22 @@ def test_the_run_is_described_with_the_prompt_of_documents(model: LocalTokenMode
     assert model.description["prompt"] == "[unused1] "
 
 
+def test_pooled_vectors_are_written_and_described(folder: Path, tmp_path: Path) -> None:
+    model = load_text_model(_settings(folder), None, pool_factor=2)
+    assert isinstance(model, LocalTokenModel) and model.description["pool_factor"] == 2
+    run_job(model, _write(tmp_path / "in.parquet", [*DOCUMENTS]), tmp_path / "out")
+    written = read_output(tmp_path / "out")["embedding"].to_pylist()
+    expected = model.embedder.embed_tokens(DOCUMENTS, pool_factor=2)
+    assert sum(map(len, written)) < sum(map(len, model.embedder.embed_tokens(DOCUMENTS)))
+    for mine, theirs in zip(written, expected, strict=True):
+        np.testing.assert_array_equal(np.array(mine, np.float32).reshape(-1, WIDTH), theirs)
+
+
+def test_one_vector_of_each_text_is_not_pooled(tiny_bert: Folder) -> None:
+    with pytest.raises(BulkError, match="one vector for each input; leave out --pool-factor"):
+        load_text_model(_settings(tiny_bert()), None, pool_factor=2)
+
+
 def test_a_text_that_is_no_text_is_left_out(model: LocalTokenModel, tmp_path: Path) -> None:
     path = _write(tmp_path / "in.parquet", ["work", None])
     counts = run_job(model, path, tmp_path / "out")
@@ -118,6 +134,9 @@ def test_the_command_writes_a_folder_and_refuses_a_file(folder: Path, tmp_path: 
         refused = CliRunner().invoke(main, [*command, "-o", str(tmp_path / name)])
         assert refused.exit_code == 1 and "with / for a folder" in refused.output
         assert not (tmp_path / name).exists()
-    written = CliRunner().invoke(main, [*command, "-o", str(tmp_path / "out")])
+    output = ["-o", str(tmp_path / "out"), "--pool-factor", "2"]
+    refused = CliRunner().invoke(main, [*command, *output, "--server", "http://localhost:1"])
+    assert refused.exit_code == 2 and "leave out --pool-factor" in refused.output
+    written = CliRunner().invoke(main, [*command, *output])
     assert written.exit_code == 0 and "1 text embedded" in written.output
     assert read_output(tmp_path / "out").num_rows == 1

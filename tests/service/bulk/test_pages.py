@@ -19,6 +19,7 @@ from embedwell_bulk.columns import Columns, ImageAndText
 from embedwell_bulk.local_images import LocalPages, load_local_images
 from embedwell_bulk.text_encoder import Advance, Pending
 from embedwell_models.embedder import Embedder
+from embedwell_models.token_pooling import pool_tokens
 from embedwell_models.vectors import Floats
 from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.colpali import write_colpali
@@ -83,6 +84,14 @@ def test_pages_have_the_vectors_of_the_library(kind: str, tmp_path: Path) -> Non
     assert_same(vectors_of(table), [*expected, expected[0]])
     described = json.loads((tmp_path / "out/_manifest.json").read_text())["run"]
     assert described["output"] == "multi" and described["part_rows"] == 512
+
+
+def test_the_vectors_of_pages_are_pooled(folder: Path) -> None:
+    model = load(folder, pool_factor=3)
+    assert model.description["pool_factor"] == 3
+    vectors, _ = model.embed([ImageAndText(page) for page in PAGES], lambda _: None)
+    pages = model.model.embedder.embed_pages(PAGES)
+    assert_same([*vectors.each], [pool_tokens(page, 3) for page in pages])
 
 
 def test_pages_that_cannot_be_read_are_left_out(model: LocalPages, tmp_path: Path) -> None:

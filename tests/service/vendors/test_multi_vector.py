@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import numpy as np
 import pytest
 from sentence_transformers import MultiVectorEncoder
 
+from embedwell_models.muvera import Muvera
+from embedwell_models.token_pooling import pool_tokens
 from tests.models.colbert import DOCUMENTS, WIDTH, write_stanford
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -198,6 +199,52 @@ def test_info_says_what_the_model_is(colbert: HttpServer) -> None:
     assert info["rerank_score"] == "maxsim"
 
 
+def test_documents_are_pooled_and_queries_are_not(
+    colbert: HttpServer, documents: list[Any]
+) -> None:
+    expected = [pool_tokens(each, 3) for each in documents]
+    assert [len(each) for each in expected] < [len(each) for each in documents]
+    assert close(embed(colbert, pool_factor=3), expected)
+    body = {"model": "small", "input": DOCUMENTS, "truncate": True, "pool_factor": 3}
+    response = colbert.client.post("/v1/multi-vector", json=body).json()
+    assert close([entry["embeddings"] for entry in response["data"]], expected)
+    query = {"inputs": QUERY, "input_type": "query", "outputs": ["multi"]}
+    assert embed(colbert, **query)["multi"] == embed(colbert, **query, pool_factor=3)["multi"]
+
+
+def test_pooled_vectors_have_no_tokens(colbert: HttpServer, documents: list[Any]) -> None:
+    response = embed(colbert, outputs=["multi"], pool_factor=2)
+    assert close(response["multi"], [pool_tokens(each, 2) for each in documents])
+    assert "token_ids" not in response
+    assert "token_ids" in embed(colbert, inputs=QUERY, input_type="query", details=True)
+
+
+def test_muvera_is_one_vector_of_each_text(
+    colbert: HttpServer, documents: list[Any], reference: Any
+) -> None:
+    options = {"k_sim": 2, "dim_proj": 4, "r_reps": 3, "seed": 5}
+    encoder = Muvera(WIDTH, *options.values())
+    expected = np.stack([encoder.document(each) for each in documents])
+    np.testing.assert_allclose(embed(colbert, muvera=options), expected, atol=1e-5)
+    (query,) = embed(colbert, inputs=QUERY, input_type="query", muvera=options)
+    (vectors,) = reference.encode_query([QUERY], convert_to_numpy=True)
+    np.testing.assert_allclose(query, encoder.query(vectors), atol=1e-5)
+    details = embed(colbert, muvera=options, details=True, encoding_format="base64")
+    assert details["dimensions"] == 48 and len(details["inputs"]) == len(DOCUMENTS)
+    rows = [np.frombuffer(base64.b64decode(row), np.float32) for row in details["embeddings"]]
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+
+
+def test_muvera_has_the_defaults_of_fastembed_and_takes_pooled_vectors(
+    colbert: HttpServer, documents: list[Any]
+) -> None:
+    encoder = Muvera(WIDTH)
+    rows = embed(colbert, muvera={}, pool_factor=2)
+    expected = [encoder.document(pool_tokens(each, 2)) for each in documents]
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+    assert np.shape(rows) == (len(DOCUMENTS), 20 * 32 * 16)
+
+
 LONG = "of and or " * 20
 
 
@@ -227,12 +274,43 @@ def test_what_does_not_fit_is_refused(
     assert error(response, 400)["code"] == code
 
 
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"pool_factor": 0}, "pool_factor"),
+        ({"pool_factor": 33}, "pool_factor"),
+        ({"pool_factor": 2.5}, "pool_factor"),
+        ({"muvera": {"k_sim": 11}}, "muvera"),
+        ({"muvera": {"dim_proj": WIDTH + 1}}, "muvera"),
+        ({"muvera": {"k_sim": 10, "r_reps": 64}}, "muvera"),
+        ({"muvera": {}, "outputs": ["multi"]}, "muvera"),
+        ({"muvera": {}, "dimensions": 8}, "dimensions"),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_of_smaller_results_is_named(
+    colbert: HttpServer, body: dict[str, Any], param: str
+) -> None:
+    response = colbert.client.post("/embed", json={"inputs": "a", **body})
+    failure = error(response, response.status_code)
+    assert (response.status_code in (400, 422), failure["param"]) == (True, param)
+
+
+def test_one_vector_of_each_text_is_not_pooled(server: HttpServer) -> None:
+    fault = error(server.post("/embed", {"inputs": "a", "pool_factor": 2}), 400)
+    assert fault["param"] == "pool_factor" and '"outputs": ["multi"]' in fault["message"]
+    fault = error(server.post("/embed", {"inputs": "a", "muvera": {}}), 400)
+    assert fault["code"] == "not_offered"
+
+
 def test_more_numbers_than_the_limit_are_refused(folder: Path, reference: Any) -> None:
     with local_server(folder, max_values=39 * WIDTH) as server:
         ids = {"inputs": ["a b c d e f g"] * 4}
         response = server.client.post("/embed", json=ids)
         assert error(response, 413)["code"] == "too_many_values"
         assert len(server.client.post("/embed", json={"inputs": "a b"}).json()) == 1
+        muvera = {"inputs": "a b", "muvera": {}}
+        assert error(server.client.post("/embed", json=muvera), 413)["code"] == "too_many_values"
 
 
 @pytest.mark.full
@@ -243,9 +321,6 @@ def test_the_examples_of_the_documentation_run(colbert: HttpServer) -> None:
         done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
         content = json.loads(done.stdout)
         assert isinstance(content, list) or not content.keys() & {"error", "message"}, content
-    _, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    program = code.replace("http://localhost:8080", colbert.url)
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_openais_route_returns_multivectors(colbert: HttpServer, documents: list[Any]) -> None:

@@ -12,6 +12,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
+from embedwell.routes.common.multi_vector_options import MuveraOptions, PoolFactor
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
 from embedwell.routes.common.response_body import (
     EncodingFormat,
@@ -51,6 +52,10 @@ class EmbedRequest(InputBody):
       Default: false.
     - `outputs`: kinds of vectors to return for each input, from one forward pass; the response then
       has details. Default: one dense vector.
+    - `pool_factor`: divisor of the number of a document's token vectors, of which similar ones
+      become their mean. Default: 1.
+    - `muvera`: options of MUVERA, for one vector in place of an input's token vectors, whose
+      product with that of a query approximates MaxSim.
     - `parameters`: Hugging Face's object for fields that the request can also have itself.
     """
 
@@ -72,6 +77,8 @@ class EmbedRequest(InputBody):
     details: bool = False
     partial: bool = False
     outputs: OutputNames | None = None
+    pool_factor: PoolFactor = 1
+    muvera: MuveraOptions | None = None
     parameters: EmbedParameters | None = None
 
     def with_parameters(self) -> Self:

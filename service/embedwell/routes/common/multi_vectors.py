@@ -7,10 +7,12 @@ import numpy as np
 
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import TokenVectors
+from embedwell.inference.multi_vectors import TokenVectors, text_role
 from embedwell.inference.served_model import ServedModel
+from embedwell.limits.request_limits import check_response_numbers
 from embedwell.routes.common.body import input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
+from embedwell.routes.common.multi_vector_options import MuveraOptions
 from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
     Array,
@@ -24,7 +26,7 @@ from embedwell.routes.common.response_body import (
     encode_blocks,
     encode_rows,
 )
-from embedwell_models.read.inputs import InputOptions
+from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.vectors import Floats
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
@@ -55,7 +57,24 @@ class MultiVectorService:
             context, outputs=described, encoding_format=body.encoding_format != "float"
         )
         inputs, options = input_list(body.inputs), body.options_without_windows()
-        return await self.converted(context, inputs, options, body.output_dtype)
+        return await self.converted(context, inputs, options, body.output_dtype, body.pool_factor)
+
+    async def encodings(
+        self, context: RequestContext, body: EmbedRequest, muvera: MuveraOptions
+    ) -> tuple[list[InputRow], Floats]:
+        """Compute each input's token vectors, and encode them as one vector: (B, dimensions).
+
+        Returns the tokenized inputs, too.
+        """
+        self.check_fields(body)
+        inputs, options = input_list(body.inputs), body.options_without_windows()
+        encoder = muvera.encoder(self.model.multi_vectors.dim)
+        numbers = len(inputs) * encoder.dimensions
+        check_response_numbers(numbers, self.model.settings.max_values)
+        context.memory.grow_by_numbers(numbers)
+        model = self.model.multi_vectors
+        texts = await model.vectors(context, inputs, options, None, body.pool_factor)
+        return texts.rows, await model.encodings(texts.vectors, encoder, text_role(options))
 
     async def vectors(
         self,
@@ -86,9 +105,10 @@ class MultiVectorService:
         inputs: Sequence[Input],
         options: InputOptions,
         dtype: OutputType,
+        pool_factor: int = 1,
     ) -> tuple[TokenVectors, list[Array]]:
         """Compute each input's vectors, and convert them to a number type."""
-        texts = await self._vectors(context, inputs, options)
+        texts = await self._vectors(context, inputs, options, pool_factor)
         return texts, [convert_vectors(rows, dtype, i) for i, rows in enumerate(texts.vectors)]
 
     def check_fields(self, body: EmbedRequest) -> None:
@@ -109,10 +129,16 @@ class MultiVectorService:
         self.check_dimensions(body.dimensions)
 
     async def _vectors(
-        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+        self,
+        context: RequestContext,
+        inputs: Sequence[Input],
+        options: InputOptions,
+        pool_factor: int = 1,
     ) -> TokenVectors:
         max_values = self.model.settings.max_values
-        return await self.model.multi_vectors.vectors(context, inputs, options, max_values)
+        return await self.model.multi_vectors.vectors(
+            context, inputs, options, max_values, pool_factor
+        )
 
     def check_dimensions(self, dimensions: int | None) -> None:
         """Raise BadRequest unless the model has vectors of these dimensions for tokens."""
