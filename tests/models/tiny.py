@@ -1,7 +1,10 @@
 """A BERT of random weights so large that a wrong activation, bias or norm shows."""
 
 import string
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,14 @@ def reference(**config: Any) -> BertModel:
 
 def write_tokenizer(folder: Path) -> None:
     """Save a WordPiece tokenizer of letters and common words, as BERT's is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _tokenizer_files().items():
+        (folder / name).write_bytes(content)
+
+
+@cache
+def _tokenizer_files() -> Mapping[str, bytes]:
+    """The files of the tokenizer, which takes longer to save than to copy."""
     rust = Tokenizer(models.WordPiece(VOCABULARY, unk_token="[UNK]"))
     rust.normalizer = normalizers.BertNormalizer(lowercase=False)
     rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -63,14 +74,17 @@ def write_tokenizer(folder: Path) -> None:
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     fast: Any = PreTrainedTokenizerFast
-    fast(
+    tokenizer = fast(
         tokenizer_object=rust,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
         sep_token="[SEP]",
         mask_token="[MASK]",
-    ).save_pretrained(folder)
+    )
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 def with_token(folder: Path, token: str) -> Path:

@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import uvicorn
 
 from embedwell.app import create_app, with_cors_headers
@@ -49,7 +48,7 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
         stack.enter_context(_http(context, listeners))
         server = HttpServer()
         server.url = f"http://127.0.0.1:{context.port}"
-        server.client = httpx.Client(base_url=server.url, timeout=120)
+        server.client = server.new_client()
         with closing(server.client):
             while server.client.get("/ready").status_code != 200:
                 time.sleep(0.01)

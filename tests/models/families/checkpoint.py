@@ -192,7 +192,7 @@ def assert_close(mine: Tensor, theirs: Tensor | Expected) -> None:
     If another computation in float32 is given, they are equal to 1e-4 of the largest value.
     """
     if isinstance(theirs, Expected):
-        right, atol = theirs.values, theirs.tolerance
+        right, atol = theirs.values, theirs.tolerance(mine)
     else:
         right, atol = theirs, 1e-4 * float(theirs.abs().max())
     torch.testing.assert_close(mine.to(right.dtype), right, atol=atol, rtol=0)

@@ -31,12 +31,29 @@ def test_a_model_that_asks_for_float32_computes_in_float64() -> None:
 
 def test_a_difference_may_be_a_multiple_of_the_error_of_the_reference() -> None:
     values = torch.tensor([1.0, -2.0], dtype=torch.float64)
-    assert Expected(values, 0.0).tolerance == FLOOR * 2
-    shaky = Expected(values, 1e-3)
+    assert Expected(values, lambda: 0.0).tolerance(values + 1) == FLOOR * 2
+    shaky = Expected(values, lambda: 1e-3)
     assert_close(values.float() + 4e-3, shaky)
-    for exact, difference in ((shaky, 1e-2), (Expected(values, 1e-9), 1e-4)):
+    for exact, difference in ((shaky, 1e-2), (Expected(values, lambda: 1e-9), 1e-4)):
         with pytest.raises(AssertionError):
             assert_close(values.float() + difference, exact)
+
+
+def test_the_reference_computes_in_float32_only_for_values_that_are_not_close() -> None:
+    calls = list[torch.dtype]()
+
+    @exactly
+    def reference() -> Tensor:
+        calls.append(torch.get_default_dtype())
+        return torch.tensor([1.0, -2.0]) * torch.ones(2)
+
+    exact = reference()
+    assert_near(exact.values.float() + FLOOR, exact)
+    assert calls == [torch.float64]
+    for _ in range(2):
+        with pytest.raises(AssertionError):
+            assert_near(exact.values.float() + 3 * FLOOR, exact)
+    assert calls == [torch.float64, torch.float32]
 
 
 def test_a_decorated_reference_computes_from_weights_and_inputs_in_float32() -> None:

@@ -31,35 +31,55 @@ from tests.service.server import Server
 
 @pytest.fixture
 def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    """A server that the test ends."""
     with Server(tmp_path / "log") as server:
         yield server
 
 
-@pytest.mark.full
-def test_the_processes_without_the_model_are_small(server: Server) -> None:
-    server.post("/embed", {"inputs": ["text " * 200] * 50})
-    [worker] = server.children(HTTP_PROCESS)
-    assert worker.memory_info().rss < 150e6
-    first = psutil.Process(server.process.pid)
-    assert first.memory_full_info().uss < 40e6  # it shares most with the others
+@pytest.fixture(scope="module")
+def shared(minilm_folder: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("shared") / "log") as server:
+        yield server
+
+
+@pytest.fixture
+def lasting(shared: Server) -> Server:
+    """A server of the tests that leave it able to work."""
+    shared.wait_ready()
+    return shared
+
+
+def restarts(server: Server) -> int:
+    """How often the engine was replaced."""
+    return int(server.client.get("/info").json()["engine_restarts"])
 
 
 @pytest.mark.full
-def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(server: Server) -> None:
-    engine, [worker] = server.engine, server.children(HTTP_PROCESS)
+def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(lasting: Server) -> None:
+    engine, [worker] = lasting.engine, lasting.children(HTTP_PROCESS)
     memory = worker.memory_full_info()
     assert memory.uss < 0.5 * memory.rss, "it shares what the first process imported"
     assert psutil.Process(engine).create_time() < worker.create_time(), "it waits for the imports"
-    server.client.close()
+    before = restarts(lasting)
+    lasting.client.close()
     worker.kill()
-    server.client = httpx.Client(base_url=server.url, timeout=60)
-    server.wait_ready()
-    assert server.post("/embed", {"inputs": "a"}).status_code == 200
-    assert server.engine == engine
-    [successor] = server.children(HTTP_PROCESS)
+    lasting.client = lasting.new_client()
+    lasting.wait_ready()
+    assert lasting.post("/embed", {"inputs": "a"}).status_code == 200
+    assert lasting.engine == engine
+    [successor] = lasting.children(HTTP_PROCESS)
     assert successor.memory_full_info().uss < 1.2 * memory.uss
-    assert server.client.get("/info").json()["engine_restarts"] == 0
-    assert server.log.count("listens on") == 1
+    assert restarts(lasting) == before
+    assert lasting.log.count("listens on") == 1
+
+
+@pytest.mark.full
+def test_the_processes_without_the_model_are_small(lasting: Server) -> None:
+    lasting.post("/embed", {"inputs": ["text " * 200] * 50})
+    [worker] = lasting.children(HTTP_PROCESS)
+    assert worker.memory_info().rss < 150e6
+    first = psutil.Process(lasting.process.pid)
+    assert first.memory_full_info().uss < 40e6  # it shares most with the others
 
 
 @pytest.fixture(scope="module")
@@ -86,20 +106,21 @@ def test_auto_reports_its_trials_and_its_choice(measuring: Server) -> None:
 
 
 @pytest.mark.full
-def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
-    engine, first = server.engine, psutil.Process(server.process.pid)
+def test_the_server_answers_while_there_is_no_engine(lasting: Server) -> None:
+    engine, first = lasting.engine, psutil.Process(lasting.process.pid)
+    before = restarts(lasting)
     first.suspend()
     os.kill(engine, signal.SIGKILL)
-    server.wait_until(lambda: server.client.get("/ready").status_code != 200)
-    assert server.client.get("/live").status_code == 200
-    response = server.client.get("/ready")
+    lasting.wait_until(lambda: lasting.client.get("/ready").status_code != 200)
+    assert lasting.client.get("/live").status_code == 200
+    response = lasting.client.get("/ready")
     assert error(response, 503)["code"] == "engine_unavailable"
     assert int(response.headers["retry-after"]) >= 1
     first.resume()
-    assert server.post("/embed", {"inputs": "a"}).status_code == 200, (
+    assert lasting.post("/embed", {"inputs": "a"}).status_code == 200, (
         "it waits for the restarted engine"
     )
-    assert server.client.get("/info").json()["engine_restarts"] == 1
+    assert restarts(lasting) == before + 1
 
 
 @pytest.mark.full
@@ -131,12 +152,13 @@ def test_the_limit_of_open_files_is_raised_to_the_maximum(
     assert limits == (before[1], before[1])
 
 
-def test_requests_pending_when_the_engine_dies_are_answered(server: Server) -> None:
+def test_requests_pending_when_the_engine_dies_are_answered(lasting: Server) -> None:
     stop = threading.Event()
     statuses: list[int] = []
+    before = restarts(lasting)
 
     def send_requests() -> None:
-        with httpx.Client(base_url=server.url, timeout=90) as client:
+        with httpx.Client(base_url=lasting.url, timeout=90) as client:
             while not stop.is_set():
                 response = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
                 statuses.append(response.status_code)
@@ -145,7 +167,7 @@ def test_requests_pending_when_the_engine_dies_are_answered(server: Server) -> N
         loops = [pool.submit(send_requests) for _ in range(16)]
         try:
             time.sleep(1)
-            os.kill(server.engine, signal.SIGKILL)
+            os.kill(lasting.engine, signal.SIGKILL)
             answered, deadline = len(statuses), time.monotonic() + 300
             while len(statuses) < answered + 50 and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -154,17 +176,19 @@ def test_requests_pending_when_the_engine_dies_are_answered(server: Server) -> N
         for loop in loops:
             loop.result(timeout=90)  # fails if one hangs or lost its connection
     assert set(statuses) == {200} and len(statuses) >= answered + 50
-    assert server.client.get("/info").json()["engine_restarts"] == 1
+    assert restarts(lasting) == before + 1
 
 
 @pytest.mark.full
-def test_a_hung_engine_receives_no_more_work_and_is_replaced(server: Server) -> None:
-    os.kill(server.engine, signal.SIGSTOP)
-    server.wait_until(lambda: server.client.get("/ready").status_code != 200, 120)
-    server.wait_until(lambda: "the engine hangs and is killed" in server.log, 120)
-    server.wait_ready(120)
-    assert server.post("/embed", {"inputs": "a"}).status_code == 200
-    assert server.client.get("/info").json()["engine_restarts"] == 1
+def test_a_hung_engine_receives_no_more_work_and_is_replaced(lasting: Server) -> None:
+    before, hangs = restarts(lasting), "the engine hangs and is killed"
+    killed = lasting.log.count(hangs)
+    os.kill(lasting.engine, signal.SIGSTOP)
+    lasting.wait_until(lambda: lasting.client.get("/ready").status_code != 200, 120)
+    lasting.wait_until(lambda: lasting.log.count(hangs) > killed, 120)
+    lasting.wait_ready(120)
+    assert lasting.post("/embed", {"inputs": "a"}).status_code == 200
+    assert restarts(lasting) == before + 1
 
 
 def suspend_engines(server: Server) -> None:
@@ -211,12 +235,14 @@ def test_no_process_outlives_the_first_one(server: Server, hangs: bool) -> None:
 
 
 @pytest.mark.full
-def test_an_engine_that_was_ready_is_replaced_without_a_delay(server: Server) -> None:
-    for restarts in (1, 2, 3):
-        os.kill(server.engine, signal.SIGKILL)
-        line = f"engine replaced (restart {restarts})"
-        server.wait_until(partial(_is_logged, server, line))
-    assert server.log.count("often for lack of memory; starting another\n") == 3
+def test_an_engine_that_was_ready_is_replaced_without_a_delay(lasting: Server) -> None:
+    before, at_once = restarts(lasting), "often for lack of memory; starting another\n"
+    earlier = lasting.log.count(at_once)
+    for number in (1, 2, 3):
+        os.kill(lasting.engine, signal.SIGKILL)
+        line = f"engine replaced (restart {before + number})"
+        lasting.wait_until(partial(_is_logged, lasting, line))
+    assert lasting.log.count(at_once) == earlier + 3
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -238,11 +264,12 @@ def test_a_server_has_a_first_process_an_engine_and_http_processes_but_no_tempor
 
 
 @pytest.mark.full
-def test_the_engine_ignores_signals_to_stop(server: Server) -> None:
-    os.kill(server.engine, signal.SIGTERM)
-    os.kill(server.engine, signal.SIGINT)
-    assert server.post("/embed", {"inputs": "still here"}).status_code == 200
-    assert server.client.get("/info").json()["engine_restarts"] == 0
+def test_the_engine_ignores_signals_to_stop(lasting: Server) -> None:
+    before = restarts(lasting)
+    os.kill(lasting.engine, signal.SIGTERM)
+    os.kill(lasting.engine, signal.SIGINT)
+    assert lasting.post("/embed", {"inputs": "still here"}).status_code == 200
+    assert restarts(lasting) == before
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

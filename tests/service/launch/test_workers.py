@@ -23,11 +23,28 @@ from tests.service.server import Server
 WORKERS = 2
 
 
-@pytest.fixture
-def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "log", workers=WORKERS) as server:
-        server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+@pytest.fixture(scope="module")
+def shared(minilm_folder: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("workers") / "log", workers=WORKERS) as server:
         yield server
+
+
+@pytest.fixture
+def server(shared: Server) -> Server:
+    """A server of the tests that do not end it; all of its processes accept connections."""
+    return wait_answering(shared)
+
+
+@pytest.fixture
+def own_server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    """A server that the test ends."""
+    with Server(tmp_path / "log", workers=WORKERS) as server:
+        yield wait_answering(server)
+
+
+def wait_answering(server: Server) -> Server:
+    server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+    return server
 
 
 def test_the_processors_decide_how_many_processes_there_are_by_default(
@@ -50,7 +67,7 @@ def workers(server: Server) -> list[psutil.Process]:
 
 def processes_answering(server: Server) -> set[int]:
     """The ids of the processes that accept connections, if all of them are ready."""
-    clients = [httpx.Client(base_url=server.url, timeout=120) for _ in range(40)]
+    clients = [server.new_client() for _ in range(40)]
     try:
         if any(client.get("/ready").status_code != 200 for client in clients):
             return set()
@@ -64,37 +81,41 @@ def processes_answering(server: Server) -> set[int]:
 
 def embed(server: Server, text: str) -> httpx.Response:
     """Embed a text over a new connection, which any of the processes may accept."""
-    return httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=60)
+    with server.new_client() as client:
+        return client.post("/embed", json={"inputs": text})
 
 
 def metric(server: Server, name: str) -> float:
-    text = httpx.get(f"{server.url}/metrics", timeout=120).text
+    """The value of a metric, as any of the processes tells it; 0 until it is counted."""
+    with server.new_client() as client:
+        text = client.get("/metrics").text
     match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
-    assert match
-    return float(match.group(1))
+    return float(match.group(1)) if match else 0.0
 
 
 @pytest.mark.full
 def test_all_processes_give_the_same_vectors_and_metrics(server: Server) -> None:
     assert len(workers(server)) == WORKERS
+    name = 'embedwell_requests_total{path="/embed",status="200"}'
+    before = metric(server, name)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         responses = list(pool.map(lambda _: embed(server, "alike"), range(60)))
     assert {response.status_code for response in responses} == {200}
     assert len({response.content for response in responses}) == 1
-    name = 'embedwell_requests_total{path="/embed",status="200"}'
-    assert [metric(server, name) for _ in range(10)] == [60] * 10
+    assert [metric(server, name) for _ in range(10)] == [before + 60] * 10
 
 
 @pytest.mark.full
 def test_the_metrics_of_a_killed_process_are_kept(server: Server) -> None:
+    names = ("embedwell_texts_total", "embedwell_engine_restarts")
+    texts, restarts = (metric(server, name) for name in names)
     for _ in range(30):
         embed(server, "a")
     before, _ = workers(server)
     before.kill()
     server.wait_until(lambda: len(processes_answering(server) - {before.pid}) == WORKERS)
     assert embed(server, "a").status_code == 200
-    assert metric(server, "embedwell_texts_total") == 31
-    assert metric(server, "embedwell_engine_restarts") == 0
+    assert [metric(server, name) for name in names] == [texts + 31, restarts]
 
 
 @pytest.mark.full
@@ -102,10 +123,12 @@ def test_all_processes_report_the_same_start_time_even_after_a_restart(server: S
     worker, _ = workers(server)
     worker.kill()
     server.wait_until(lambda: len(processes_answering(server) - {worker.pid}) == WORKERS)
-    models = [
-        httpx.get(f"{server.url}/v1/models", timeout=120).json()["data"][0] for _ in range(30)
-    ]
-    assert len({model["created"] for model in models}) == 1
+    created = set[int]()
+    for _ in range(30):
+        with server.new_client() as client:
+            model, *_ = client.get("/v1/models").json()["data"]
+            created.add(model["created"])
+    assert len(created) == 1
 
 
 @pytest.mark.full
@@ -116,8 +139,10 @@ def test_the_queue_of_a_killed_process_is_dropped_at_once(server: Server) -> Non
         for _ in range(16):
             pool.submit(embed, server, "a " * 100)
         server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 16 * 102)
+        killed = "an HTTP process was killed by signal 9"
+        earlier = server.log.count(killed)
         worker.kill()
-        server.wait_until(lambda: "an HTTP process was killed by signal 9" in server.log)
+        server.wait_until(lambda: server.log.count(killed) > earlier)
         # While the engine is stopped, nothing else can shorten the queue.
         assert metric(server, "embedwell_queued_tokens") < 16 * 102
         os.kill(server.engine, signal.SIGCONT)
@@ -132,11 +157,12 @@ def test_a_server_that_fails_to_start_does_not_drain(minilm_folder: object, tmp_
 
 
 def test_all_processes_reconnect_to_a_restarted_engine(server: Server) -> None:
+    restarts = metric(server, "embedwell_engine_restarts")
     os.kill(server.engine, signal.SIGKILL)
     server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
     responses = [embed(server, "back") for _ in range(30)]
     assert {response.status_code for response in responses} == {200}
-    assert [metric(server, "embedwell_engine_restarts") for _ in range(10)] == [1] * 10
+    assert [metric(server, "embedwell_engine_restarts") for _ in range(10)] == [restarts + 1] * 10
 
 
 def refuses_connections(server: Server) -> bool:
@@ -150,18 +176,18 @@ def refuses_connections(server: Server) -> bool:
 
 
 @pytest.mark.full
-def test_shutdown_lets_all_processes_finish_their_requests(server: Server) -> None:
-    processes = psutil.Process(server.process.pid).children(recursive=True)
-    engine = server.engine
+def test_shutdown_lets_all_processes_finish_their_requests(own_server: Server) -> None:
+    processes = psutil.Process(own_server.process.pid).children(recursive=True)
+    engine = own_server.engine
     os.kill(engine, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        responses = [pool.submit(embed, server, "a " * 8) for _ in range(8)]
-        server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 8 * 10)
-        server.process.send_signal(signal.SIGTERM)
-        server.wait_until(lambda: refuses_connections(server))
+        responses = [pool.submit(embed, own_server, "a " * 8) for _ in range(8)]
+        own_server.wait_until(lambda: metric(own_server, "embedwell_queued_tokens") == 8 * 10)
+        own_server.process.send_signal(signal.SIGTERM)
+        own_server.wait_until(lambda: refuses_connections(own_server))
         os.kill(engine, signal.SIGCONT)
         assert {response.result().status_code for response in responses} == {200}
-    assert server.process.wait(60) == 0
+    assert own_server.process.wait(60) == 0
     assert not any(process.is_running() for process in processes)
 
 
@@ -195,10 +221,10 @@ def test_every_process_refuses_requests_unfinished_at_the_shutdown_timeout(
 
 
 @pytest.mark.full
-def test_no_process_outlives_a_killed_server(server: Server) -> None:
-    processes = psutil.Process(server.process.pid).children(recursive=True)
+def test_no_process_outlives_a_killed_server(own_server: Server) -> None:
+    processes = psutil.Process(own_server.process.pid).children(recursive=True)
     assert len(processes) > WORKERS
-    server.process.kill()
+    own_server.process.kill()
     _, alive = psutil.wait_procs(processes, 60)
     assert not alive
 
