@@ -55,8 +55,8 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set(),
     ),
     "embedwell_vision": (
-        "text_formats images families page_options options positions attention_pooling references "
-        "image_embedder torch_backend image_encoders image_vectors reader calls",
+        "specs text_formats images families page_options options positions attention_pooling "
+        "references image_embedder torch_backend image_encoders image_vectors reader calls",
         set(),
     ),
 }

@@ -13,9 +13,9 @@ from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.model_spec import (
     Adapters,
-    ImageSpec,
-    ImageTokenSpec,
+    ImageEncoderSpec,
     ModelSpec,
+    SquareImageSpec,
 )
 from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
@@ -150,13 +150,13 @@ class ModelDescription:
         return self.classifier.task if self.classifier else "embed"
 
     @property
-    def images(self) -> ImageSpec | None:
+    def images(self) -> SquareImageSpec | None:
         """Image encoder; None if there is none, or if its preprocessing is unknown."""
         described = self.preprocessing or self.pages or self.patches
         return self.spec.images if described else None
 
     @property
-    def image_tokens(self) -> ImageTokenSpec | None:
+    def image_tokens(self) -> ImageEncoderSpec | None:
         """Image encoder whose vectors are tokens of a text; None as for `images`."""
         return self.spec.image_tokens if self.patches or self.pages else None
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
 from embedwell_models.encoder.batch import Batch
@@ -30,6 +29,7 @@ from embedwell_vision.attention_pooling import AttentionPooling
 from embedwell_vision.options import value_table
 from embedwell_vision.positions import stretched_table
 from embedwell_vision.references import ReferenceImageEmbedder
+from embedwell_vision.specs import ImageSpec
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class ImageEmbedder:
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
         spec, table = description.images, value_table(description)
-        assert spec is not None and table is not None
+        assert isinstance(spec, ImageSpec) and table is not None
         nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
         tensors = weights.load(description.image_encoder, spec.encoder)
         layers = tensors.without(OUTSIDE_LAYERS, {"token_table": nothing})

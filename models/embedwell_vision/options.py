@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.families import nomic
@@ -24,6 +24,7 @@ from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages, p
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import Preprocessing
 from embedwell_vision.images.tiles import ImageTokens, TilePreprocessing
+from embedwell_vision.specs import ImageSpec, ImageTokenSpec, PageFormat
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def read_other_encoder(folder: Path) -> ImageSpec:
         unread = unread_keys(options, nomic_vision.IGNORED)
         return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))
     images = families.read(folder).images
-    if images is None:
+    if not isinstance(images, ImageSpec):
         raise ModelError(f"{folder}: it has no image encoder")
     return images
 
@@ -73,7 +74,7 @@ def read_other_encoder(folder: Path) -> ImageSpec:
 def _check_other_encoder(description: ModelDescription) -> None:
     # Of an image encoder that was trained for the vectors of this model.
     spec = description.spec.images
-    if description.outputs[:1] != (DENSE,) or spec is None:
+    if description.outputs[:1] != (DENSE,) or not isinstance(spec, ImageSpec):
         raise ModelError(f"{description.path}: a model without dense vectors takes no images")
     if not description.preprocessing:
         raise ModelError(f"{description.image_encoder}: it has no {IMAGE_FILES[1]}")
@@ -113,7 +114,7 @@ def _read_preprocessing(encoder: Path, spec: ModelSpec) -> Preprocessing | None:
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
     """
-    if spec.images is None or spec.images.merge:
+    if not isinstance(spec.images, ImageSpec) or spec.images.merge:
         return None
     return Preprocessing.read(encoder, spec.images)
 
@@ -126,12 +127,12 @@ def _read_pages(
     Raises ModelError for an option that is not supported.
     """
     page_format, images, path = spec.page_format, spec.image_tokens, folder / encoder.path
-    if page_format is None:
+    if not isinstance(page_format, PageFormat):
         return None
-    if spec.images is not None:
+    if isinstance(spec.images, ImageSpec):
         kind = TiledPages if page_format.tiles else SquarePages
         return kind.read(path, spec.images, page_format)
-    if images is None or _lacks_torch(path):
+    if not isinstance(images, ImageTokenSpec) or _lacks_torch(path):
         return None
     before, after = page_prompt(path, page_format).split(page_format.placeholder)
     bounds = _bounds(folder, encoder, images.pixels)
@@ -147,10 +148,12 @@ def _read_patches(
     text_format: None for a model whose texts have no room for images. Raises ModelError for an
     option that is not supported.
     """
-    if spec.images is not None and spec.images.merge and spec.page_format is None:
-        return TilePreprocessing.read(folder / encoder.path, spec.images)
-    images = spec.image_tokens
-    if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
+    squares, images = spec.images, spec.image_tokens
+    if isinstance(squares, ImageSpec) and squares.merge and spec.page_format is None:
+        return TilePreprocessing.read(folder / encoder.path, squares)
+    if not isinstance(images, ImageTokenSpec) or text_format is None:
+        return None
+    if text_format.image.count(images.placeholder) != 1:
         return None
     if _lacks_torch(folder):
         return None

@@ -15,6 +15,7 @@ from embedwell_models.model_files.multi_vector import (
 )
 from embedwell_models.model_files.vector_modules import projection_modules
 from embedwell_vision.images.pages import read_processor
+from embedwell_vision.specs import PageFormat
 
 _KINDS = {"Normalize", "MultiVectorMask"}  # the model's own projection is in its checkpoint
 
@@ -27,7 +28,7 @@ def read(
     Raises ModelError for an option or a module that is not supported.
     """
     page_format, projection = spec.page_format, spec.token_projection
-    assert page_format is not None
+    assert isinstance(page_format, PageFormat)
     if projection is not None and not projection.always:
         return None
     check_kinds(folder, entries, _KINDS)

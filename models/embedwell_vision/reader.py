@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from embedwell_models.config.model_spec import ImageSpec
+from embedwell_models.config.model_spec import SquareImageSpec
 from embedwell_models.errors import ImageError, ImageTokensError, InputError
 from embedwell_models.read.images import PreparedInput
 from embedwell_models.read.inputs import ImageContent, ImageFile, InputRow, check_tokens
@@ -90,7 +90,7 @@ class ImageReader:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        spec: ImageSpec | None = None,
+        spec: SquareImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         patches: ImageTokens | None = None,
         pages: Pages | None = None,

@@ -5,11 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import split
 from embedwell_models.errors import ModelError
 
@@ -130,12 +129,12 @@ class ModelSpec:
     norm_shift: float = 0.0
     projection: Projection | None = None
     token_projection: Projection | None = None
-    page_format: PageFormat | None = None
+    page_format: "PageFormat | None" = None
     spare_rows: int = 0
     placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    images: "ImageSpec | None" = None
-    image_tokens: "ImageTokenSpec | None" = None
+    images: "SquareImageSpec | None" = None
+    image_tokens: "ImageEncoderSpec | None" = None
     adapters: Adapters | None = None
     state_layers: "StateLayersSpec | None" = None
     decoder: "DecoderSpec | None" = None
@@ -298,81 +297,38 @@ class StateLayersSpec(ABC):
         """Number of parameters in their matrices."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageSpec:
-    """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
+class ImageEncoderSpec(Protocol):
+    """The image encoder of a checkpoint; its records are in `embedwell_vision.specs`.
 
-    Dosovitskiy et al. 2020 (arXiv 2010.11929).
-
-    encoder: configuration and tensors; the token table holds only the class token, or no row if
-    there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
-    the class token's state. class_token: whether this state itself is the vector. With neither, a
-    head pools all patches by attention, with the encoder's `num_heads`. adds_class_token: whether
-    that head adds its network's output to the state of the class token, and not to the pooled
-    state. positions: side of a table of positions that is stretched to the proportions of each
-    image, which then has at most as many patches as the square; 0 for square images. merge: patches
-    of a side of the block that becomes one token of a text, in place of the token `token_id`; 0 for
-    an image that has a vector of its own.
+    encoder: configuration and tensors.
     """
 
-    encoder: ModelSpec
-    image_size: int
-    patch_size: int
-    projection: Projection | None = None
-    class_token: bool = False
-    adds_class_token: bool = False
-    positions: int = 0
-    merge: int = 0
-    token_id: int = -1
-
     @property
-    def grid(self) -> int:
-        """Number of patches along a side; pixels after the last whole patch are not read."""
-        return self.image_size // self.patch_size
-
-    @property
-    def tokens(self) -> int:
-        """Greatest number of tokens of an image: the patches and the class token, or the blocks."""
-        if self.merge:
-            return (self.grid // self.merge) ** 2
-        return self.grid**2 + self.encoder.config.vocab_size
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions of an image's vector."""
-        return self.projection.width if self.projection else self.encoder.config.hidden_size
+    def encoder(self) -> ModelSpec: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageTokenSpec:
-    """The image encoder of a checkpoint whose vectors are tokens of a text.
+class SquareImageSpec(ImageEncoderSpec, Protocol):
+    """That of images with vectors of their own, and of squares that are tokens of a text.
 
-    encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
-    merge: patches of a side of the block that becomes one token. grid: side of the table of
-    positions; 0 without one. window: blocks of a side of a window of attention, and whole_layers:
-    layers without windows; 0 and none if all layers are. deepstack: layers whose states are added
-    to the text encoder's first states, after as many of its layers. id: the token id that stands
-    for one vector. placeholder: its text. sections: numbers of pairs of a head that the time, row
-    and column of a token rotate; None if tokens of an image have the positions of tokens of a text.
-    in_turns: whether the three take pairs in turns, not one part of the head each. pooled: ids of
-    the first and the last of the tokens that are pooled to the vector of an image; None for all.
-    pixels: least and most pixels of a resized image in the code of the model's authors, which
-    replace those of its processor; None without such code, or for a bound of the processor's file.
-    earlier_pixels: the same, for a resizing before that one; None if there is none.
+    image_size: pixels of a side. tokens: greatest number of tokens of an image. projection: that
+    of the vector; None without one.
     """
 
-    encoder: ModelSpec
-    patch_size: int
-    frames: int
-    merge: int
-    grid: int
-    deepstack: tuple[int, ...]
-    id: int
-    sections: tuple[int, int, int] | None
-    in_turns: bool = True
-    pooled: tuple[int, int] | None = None
-    pixels: tuple[int | None, int | None] | None = None
-    earlier_pixels: tuple[int, int] | None = None
-    placeholder: str = "<|image_pad|>"
-    window: int = 0
-    whole_layers: tuple[int, ...] = ()
+    @property
+    def image_size(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def projection(self) -> Projection | None: ...
+
+
+class PageFormat(Protocol):
+    """Texts around images of pages and around queries.
+
+    special_tokens: whether texts have the special tokens of the tokenizer, too.
+    """
+
+    @property
+    def special_tokens(self) -> bool: ...

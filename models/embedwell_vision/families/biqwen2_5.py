@@ -9,6 +9,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_vision.families import qwen2_5_vl
+from embedwell_vision.specs import ImageTokenSpec
 
 CODE = "BiQwen2_5"
 _UNUSED = "custom_text_proj.*"  # of a base model for ColQwen2.5, too
@@ -17,7 +18,7 @@ _UNUSED = "custom_text_proj.*"  # of a base model for ColQwen2.5, too
 def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model as its authors' code saves it."""
     spec = qwen2_5_vl.read(options.without("architectures"))
-    assert spec.image_tokens is not None
+    assert isinstance(spec.image_tokens, ImageTokenSpec)
     encoder = spec.image_tokens.encoder
     encoder = replace(encoder, unused=(*encoder.unused, _UNUSED))
     images = replace(spec.image_tokens, encoder=encoder)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
-from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_vision.families.vision import siglip_tokens
+from embedwell_vision.specs import ImageSpec, PageFormat
 
 _VISION_DEFAULTS: Mapping[str, Any] = {  # of Idefics3VisionConfig in transformers
     **{"hidden_size": 1152, "num_attention_heads": 16, "patch_size": 32},

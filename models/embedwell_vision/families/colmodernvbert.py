@@ -9,11 +9,11 @@ from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec, Projection
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import modernbert
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_vision.families.vision import siglip_tokens
+from embedwell_vision.specs import PageFormat
 
 _TEXT_DEFAULTS: Mapping[str, Any] = {  # of ModernBertConfig in transformers
     **{"vocab_size": 50_368, "hidden_size": 768, "intermediate_size": 1152},

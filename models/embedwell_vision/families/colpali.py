@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
-from embedwell_models.config.page_format import PageFormat
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import gemma
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_vision.families.vision import siglip_tokens
+from embedwell_vision.specs import ImageSpec, PageFormat
 
 _TEXT_DEFAULTS: Mapping[str, Any] = {  # of GemmaConfig in transformers
     **{"vocab_size": 256_000, "hidden_size": 3072, "intermediate_size": 24_576},

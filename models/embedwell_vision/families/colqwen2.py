@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec, Projection
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_vision.families import qwen2_5_vl, qwen2_vl
+from embedwell_vision.specs import ImageTokenSpec, PageFormat
 
 _AUGMENTATION = "<|endoftext|>"
 COLPALI_ENGINE = PageFormat(
@@ -33,7 +33,7 @@ def read(options: JsonConfig) -> ModelSpec:
     model = options.nested("vlm_config")
     model.require("model_type", "qwen2_vl")
     spec = qwen2_vl.read(model)
-    assert spec.image_tokens is not None
+    assert isinstance(spec.image_tokens, ImageTokenSpec)
     spec = replace(spec, image_tokens=replace(spec.image_tokens, sections=None))
     width, page_format = options.get("embedding_dim", _WIDTH), replace(_FORMAT, query_end="\n")
     return project_tokens(spec, page_format, "embedding_proj_layer", width, inside="vlm.")
@@ -57,7 +57,7 @@ def project_tokens(
 
     head: its name. inside: prefix of the names of all other tensors.
     """
-    assert spec.image_tokens is not None
+    assert isinstance(spec.image_tokens, ImageTokenSpec)
     encoder, projection = spec.image_tokens.encoder, f"{head}.*"
     prefixes = (*spec.prefixes, "") if inside else spec.prefixes
     encoder = replace(

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_vision.families import qwen3_vl
 from embedwell_vision.families.colqwen2 import COLPALI_ENGINE, project_tokens
+from embedwell_vision.specs import ImageTokenSpec, PageFormat
 
 _IMAGE = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 _AUGMENTATION = "<|endoftext|>"
@@ -50,7 +50,7 @@ def tomoro(options: JsonConfig) -> ModelSpec:
     """Build the spec of a Tomoro ColQwen3, which has the Qwen3-VL inside another model."""
     spec = _qwen3_vl(options)
     images = spec.image_tokens
-    assert images is not None
+    assert isinstance(images, ImageTokenSpec)
     area = (images.patch_size * images.merge) ** 2
     images = replace(images, pixels=(None, _MAX_TOKENS * area))
     width, tensor = options.get("embed_dim", 320), "embedding_proj_layer"
@@ -92,7 +92,7 @@ def nemotron(options: JsonConfig) -> ModelSpec:
 
 def _qwen3_vl(options: JsonConfig) -> ModelSpec:
     spec = qwen3_vl.read(options.without("auto_map").without("architectures"))
-    if spec.image_tokens is None:
+    if not isinstance(spec.image_tokens, ImageTokenSpec):
         raise options.unsupported("vision_config", None, "that of a Qwen3-VL")
     return replace(spec, image_tokens=replace(spec.image_tokens, pixels=None))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import Adapters, ImageSpec, ModelSpec
+from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
@@ -18,6 +18,7 @@ from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.positions.schemes import GridRotary, Learned
 from embedwell_vision.families import vision
+from embedwell_vision.specs import ImageSpec
 
 """File with the config.json of the model that `hf_model_name_or_path` of the texts names."""
 

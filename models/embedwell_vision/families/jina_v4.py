@@ -11,9 +11,9 @@ from embedwell_models.config.model_spec import (
     ModelSpec,
     Projection,
 )
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_vision.families import qwen2_5_vl
+from embedwell_vision.specs import ImageTokenSpec, PageFormat
 from embedwell_vision.text_formats import DESCRIBED_IMAGE
 
 _CODE = "JinaEmbeddingsV4Model"
@@ -28,7 +28,7 @@ def read(options: JsonConfig) -> ModelSpec:
     options.require("truncate_dim", None)
     base = options.without("auto_map").without("architectures").with_values({"model_type": _TYPE})
     spec, names = qwen2_5_vl.read(base), tuple(options["task_names"])
-    assert spec.image_tokens is not None
+    assert isinstance(spec.image_tokens, ImageTokenSpec)
     encoder, ends = spec.image_tokens.encoder, ("vision_start_token_id", "vision_end_token_id")
     first, last = (options.get(key, 151_652 + index) for index, key in enumerate(ends))
     images = replace(

@@ -7,12 +7,13 @@ SigLIP computes tokens of a text from the tiles of an image, as in Eagle 2 (Li e
 from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import llama
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_vision.families.vision import siglip_tokens
 from embedwell_vision.images.tiles import PASSAGE_PREFIX, QUERY_PREFIX
+from embedwell_vision.specs import ImageSpec
 
 _CONNECTOR = {
     **affine("mlp1.0", "connector.norm"),

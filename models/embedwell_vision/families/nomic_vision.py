@@ -5,11 +5,12 @@ An EVA-02 (Fang et al. 2023, arXiv 2303.11331) whose patches are pooled by atten
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import nomic
 from embedwell_models.positions.schemes import GridRotary, Learned
 from embedwell_vision.families import vision
+from embedwell_vision.specs import ImageSpec
 
 _INNER_EPS = 1e-5  # whatever layer_norm_epsilon is
 _LAYER = "layers.{}"

@@ -8,11 +8,12 @@ from dataclasses import replace
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.family import DocsRow
 from embedwell_vision.families import qwen2_vl
 from embedwell_vision.families.qwen3_vl import IMAGE_EPS, axial_rotary
+from embedwell_vision.specs import ImageTokenSpec
 
 _TEXT = "qwen2_5_vl_text"
 _LAYER = "blocks.{}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config, without_towers
@@ -23,6 +23,7 @@ from embedwell_vision.families.qwen3_vl import (
     axial_rotary,
     mrope_sections,
 )
+from embedwell_vision.specs import ImageTokenSpec
 
 _TEXT = "qwen2_vl_text"
 _DEFAULTS = {"rms_norm_eps": 1e-5, "num_key_value_heads": 8, "max_window_layers": 80}
@@ -77,7 +78,7 @@ def gme(options: JsonConfig) -> ModelSpec:
     """Build the spec of a GME, whose code resizes an image twice."""
     spec = read(options.without("auto_map").without("architectures"))
     images = spec.image_tokens
-    assert images is not None
+    assert isinstance(images, ImageTokenSpec)
     area = (images.patch_size * images.merge) ** 2
     least, most = (options.get(key, count) * area for key, count in _TOKENS.items())
     earlier = _EARLIER_TOKENS[0] * area, _EARLIER_TOKENS[1] * area

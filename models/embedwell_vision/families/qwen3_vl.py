@@ -11,13 +11,14 @@ from dataclasses import replace
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Learned, Rotary
+from embedwell_vision.specs import ImageTokenSpec
 
 _HEAD_SIZE = 128
 _LAYER = "blocks.{}"

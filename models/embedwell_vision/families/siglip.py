@@ -6,11 +6,12 @@ Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Learned
 from embedwell_vision.families import clip, vision
+from embedwell_vision.specs import ImageSpec
 
 _HEAD = "text_model.head.weight"
 UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")

@@ -6,9 +6,10 @@ from dataclasses import replace
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
-from embedwell_models.config.model_spec import ImageSpec, ModelSpec, Projection
+from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.positions.schemes import Learned, Scheme
+from embedwell_vision.specs import ImageSpec
 
 LAYER = "encoder.layers.{}"
 LAYERS = {

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.config.option_files import IMAGE_FILES
-from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
@@ -23,6 +21,7 @@ from embedwell_vision.images.preprocessing import (
     joint_options,
     resampling,
 )
+from embedwell_vision.specs import ImageSpec, PageFormat
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image

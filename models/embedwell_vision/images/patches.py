@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
@@ -19,6 +18,7 @@ from embedwell_vision.images.preprocessing import (
     joint_options,
     resampling,
 )
+from embedwell_vision.specs import ImageTokenSpec
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image

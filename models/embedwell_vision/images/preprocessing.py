@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig, read_object
-from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
+from embedwell_vision.specs import ImageSpec
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image

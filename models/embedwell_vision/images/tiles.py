@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
 from embedwell_vision.images.patches import PatchPreprocessing, check_image_tokens
 from embedwell_vision.images.preprocessing import Normalization
+from embedwell_vision.specs import ImageSpec
 
 QUERY_PREFIX, PASSAGE_PREFIX = "query:", "passage:"
 PLACEHOLDER = "<IMG_CONTEXT>"

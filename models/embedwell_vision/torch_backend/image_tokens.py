@@ -13,7 +13,6 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.encoder.batch import Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
@@ -26,6 +25,7 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 from embedwell_vision.images.patches import Patches
+from embedwell_vision.specs import ImageTokenSpec
 
 
 @dataclass(frozen=True)

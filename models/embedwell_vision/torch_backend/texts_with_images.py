@@ -13,7 +13,6 @@ import numpy.typing as npt
 import torch
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
@@ -31,6 +30,7 @@ from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFac
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.vectors import Doubles, Floats
 from embedwell_vision.images.patches import Patches
+from embedwell_vision.specs import ImageTokenSpec
 from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
 
 
@@ -48,7 +48,7 @@ def load(  # noqa: PLR0913, PLR0917 - the parts of one model
     for tensors that are missing.
     """
     spec, place = description.spec.image_tokens, resolve_device(str(device))
-    assert spec is not None and isinstance(encoder, KernelEncoder | TorchEncoder)
+    assert isinstance(spec, ImageTokenSpec) and isinstance(encoder, KernelEncoder | TorchEncoder)
     linear = _linear_factory(place, dtype, cpu_features)
     tower = weights.load(description.encoder, spec.encoder)
     return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)

@@ -24,6 +24,7 @@ from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import normalize
 from embedwell_vision.image_embedder import _candidates
 from embedwell_vision.image_encoders import ImageEncoders
+from embedwell_vision.specs import ImageSpec
 from tests.conftest import precisions
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.image_models import (
@@ -158,7 +159,7 @@ def test_images_are_not_computed_in_an_inaccurate_int8(
 def test_images_are_not_computed_in_a_slow_bfloat16(tmp_path: Path) -> None:
     write_clip(tmp_path)
     spec = ModelDescription.read(tmp_path).images
-    assert spec is not None
+    assert isinstance(spec, ImageSpec)
     available = library.features()
     half = "bfloat16" if library.has_fast_bfloat16(available) else "float32"
     assert _candidates("int8", spec, available) == ["int8", half]

@@ -13,6 +13,7 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
+from embedwell_vision.specs import ImageTokenSpec
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, relabel, write
 from tests.models.families.compiled import skip_without_kernels
@@ -132,7 +133,8 @@ def test_missing_options_are_those_of_the_code(tmp_path: Path) -> None:
     del text["rope_parameters"]["mrope_section"]
     edit(tmp_path, "dim", "image_token_id", text_config=text)
     spec = families.read(tmp_path)
-    assert spec.token_projection is not None and spec.image_tokens is not None
+    assert spec.token_projection is not None
+    assert isinstance(spec.image_tokens, ImageTokenSpec)
     assert spec.token_projection.width == 128
     assert spec.image_tokens.id == Qwen3_5Config().image_token_id
     assert spec.image_tokens.sections == (11, 11, 10)

@@ -11,9 +11,9 @@ from PIL import Image
 from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families
-from embedwell_models.config.model_spec import ImageTokenSpec
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
 from embedwell_vision.images.patches import PatchPreprocessing, files
+from embedwell_vision.specs import ImageTokenSpec
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import PROCESSOR, write_model
 
@@ -24,7 +24,7 @@ FILE = "preprocessor_config.json"
 def image_spec(folder: Path) -> ImageTokenSpec:
     write_model(folder)
     spec = families.read(folder).image_tokens
-    assert spec is not None
+    assert isinstance(spec, ImageTokenSpec)
     return spec
 
 

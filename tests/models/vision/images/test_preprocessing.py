@@ -11,9 +11,9 @@ from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProcessorPil
 
 from embedwell_models import families
-from embedwell_models.config.model_spec import ImageSpec
 from embedwell_models.errors import ImageError, ModelError
 from embedwell_vision.images.preprocessing import Preprocessing, files
+from embedwell_vision.specs import ImageSpec
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 
 LIMIT = 1 << 20
@@ -25,7 +25,7 @@ SIGLIP = {"size": SQUARE, "image_processor_type": "SiglipImageProcessor"}
 def spec(folder: Path, write: Any = write_clip) -> ImageSpec:
     write(folder)
     images = families.read(folder).images
-    assert images is not None
+    assert isinstance(images, ImageSpec)
     return images
 
 

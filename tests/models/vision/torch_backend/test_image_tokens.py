@@ -11,12 +11,13 @@ from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.model_spec import ImageTokenSpec, ModelSpec
+from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory
 from embedwell_vision.images.patches import Patches
+from embedwell_vision.specs import ImageTokenSpec
 from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_vision.torch_backend.texts_with_images import (
     TextsWithImages,
@@ -40,7 +41,7 @@ IMAGE = 90  # id of a token of an image
 
 def spec(folder: Path) -> tuple[ModelSpec, ImageTokenSpec]:
     layout = families.read(folder)
-    assert layout.image_tokens is not None
+    assert isinstance(layout.image_tokens, ImageTokenSpec)
     return layout, layout.image_tokens
 
 
