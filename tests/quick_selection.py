@@ -46,7 +46,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
     "several processes and kinds of models": (
         "service/otel/test_tracing.py",
         *(f"models/test_{name}.py" for name in ["fork", "without_torch"]),
-        *("models/precision/test_measurement_cache.py", "models/tokenizer/test_formatted_pairs.py"),
+        *("models/precision/test_measurement_cache.py", "models/prompts/test_formatted_pairs.py"),
         *(f"models/model_files/test_{name}.py" for name in ["decoder_rerankers", "listwise"]),
         *(
             f"service/launch/test_{name}.py"

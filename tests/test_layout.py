@@ -43,12 +43,17 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         {"embedwell_decide"},
     ),
     "embedwell_desktop": ("local systemd_units launchd_agent service", set()),
-    "embedwell_formats": ("gguf onnx_export quantized peft", set()),
+    "embedwell_formats": ("gguf onnx_export quantized peft", {"embedwell_prompts"}),
     "embedwell_lab": (
         "options texts vector_source plots evaluation plot evaluate",
         {"embedwell_bulk"},  # vectors of a model without a server
     ),
     "embedwell_otel": ("resource metrics tracing", set()),
+    "embedwell_prompts": (
+        "pairs formatted_pairs separate_pairs decoder_pairs pair_encoders listwise rerank_formats "
+        "chat_templates",
+        set(),
+    ),
     "embedwell_rare": ("latent_attention torch_layers families", set()),
     "embedwell_vendors": (
         "azure feature_extraction multi_vector nim sagemaker score vllm voyage weaviate",
@@ -110,7 +115,11 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/hub/conversion.py",
     "models/embedwell_models/hub/sources.py",
     "models/embedwell_models/vision.py",
+    "models/embedwell_models/model_files/chat_template.py",
+    "models/embedwell_models/model_files/rerank_formats.py",
     "models/embedwell_models/tables/stored.py",
+    "models/embedwell_models/tokenizer/lists.py",
+    "models/embedwell_models/tokenizer/pairs.py",
     "service/embedwell/doors.py",
     "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
 }
@@ -178,7 +187,7 @@ def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
     packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
     assert {path.name for path in packages} == {
         *("embedwell_models", "embedwell_classic", "embedwell_decide"),
-        *("embedwell_formats", "embedwell_rare", "embedwell_vision"),
+        *("embedwell_formats", "embedwell_prompts", "embedwell_rare", "embedwell_vision"),
     }
     paths = [path for package in packages for path in package.rglob("*.py")]
     assert not violations(paths, modules_of_the_service)
@@ -362,15 +371,16 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
-    packages |= {"gguf", "onnx_export", "quantized", "peft"}
     packages |= {"tokenizer", "tokenizers", "word_search", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")
+    wings = ("embedwell_formats", "embedwell_prompts")
     without_torch = [
         module
         for module in modules
         if module.split(".")[1] in packages
         or module.endswith(on_numpy)
+        or module.startswith(wings)
         or (module.startswith("embedwell_vision.") and "torch_backend" not in module)
     ]
     program = "import importlib, sys\n" + "\n".join(

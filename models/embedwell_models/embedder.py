@@ -18,8 +18,7 @@ from embedwell_models.read.spans import Span, SpanPooling, check_spans, pool_spa
 from embedwell_models.read.text_reader import TextReader
 from embedwell_models.read.windows import merge_by_average, split_windows
 from embedwell_models.token_pooling import pool_tokens
-from embedwell_models.tokenizer.formatted_pairs import pair_encoder
-from embedwell_models.tokenizer.pairs import Pair
+from embedwell_models.tokenizer.pairs import Pair, pair_encoder
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats, listwise_scores, truncate_and_normalize
 from embedwell_models.vision import MAX_PIXELS, Pixels

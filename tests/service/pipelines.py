@@ -11,8 +11,8 @@ from embedwell.inference.vector_cache import CachedEngine, VectorCache
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.tokenizer.formatted_pairs import PairEncoder
-from embedwell_models.tokenizer.listwise import ListwiseTokenizer
+from embedwell_models.tokenizer.lists import ListEncoder
+from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
@@ -49,7 +49,7 @@ def reader_with(  # noqa: PLR0913 - all but two by name
     vocabulary_rows: int = 30522,
     max_texts: int = 10,
     max_tokens: int = 10_000,
-    lists: ListwiseTokenizer | None = None,
+    lists: ListEncoder | None = None,
     pairs: PairEncoder | None = None,
     segment_offset: int = 0,
     images: ImageReader | None = None,

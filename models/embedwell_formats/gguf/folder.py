@@ -18,8 +18,8 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
-from embedwell_models.model_files.rerank_formats import FORMATS
 from embedwell_models.tables.table import decoded
+from embedwell_prompts.rerank_formats import FORMATS
 
 _LAYOUT = 2  # raised when the small files change
 _POOLING = {1: "mean", 2: "cls", LAST_TOKEN: "lasttoken"}

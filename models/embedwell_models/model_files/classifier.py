@@ -23,9 +23,9 @@ from embedwell_models.model_files.heads import (
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.rerank_formats import (
     AUTO,
-    FORMATS,
-    JINA,
     PAIR,
+    list_format,
+    published,
     read_decoder_format,
 )
 from embedwell_models.model_files.transformer import (
@@ -34,7 +34,7 @@ from embedwell_models.model_files.transformer import (
     TransformerOptions,
 )
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
-from embedwell_models.tokenizer.listwise import ListwiseFormat, ListwiseTokenizer
+from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -57,7 +57,7 @@ class ListwiseOptions:
     """Format and limits of the lists of documents that a listwise reranker reads.
 
     marker_ids: ids of the tokens whose states become vectors. max_length: tokens of a block's
-    texts, see ListwiseTokenizer.
+    texts, see `list_encoder`.
     """
 
     format: ListwiseFormat
@@ -70,16 +70,17 @@ class ListwiseOptions:
 
         path: the encoder's folder, relative to the model's.
         """
-        rust = loader.load(folder / path).rust
-        marker_ids = [rust.token_to_id(marker) for marker in JINA.markers]
+        rust, markers = loader.load(folder / path).rust, list_format().markers
+        marker_ids = [rust.token_to_id(marker) for marker in markers]
         ids = [id for id in marker_ids if id is not None and id < config.vocab_size]
         if len(ids) < len(marker_ids):
-            raise ModelError(f"{folder / path}: the model lacks one of the tokens {JINA.markers}")
-        return cls(JINA, tuple(ids), TransformerOptions.read(folder, path, config).max_length)
+            raise ModelError(f"{folder / path}: the model lacks one of the tokens {markers}")
+        length = TransformerOptions.read(folder, path, config).max_length
+        return cls(list_format(), tuple(ids), length)
 
-    def tokenizer(self, tokenizer: Tokenizer) -> ListwiseTokenizer:
+    def tokenizer(self, tokenizer: Tokenizer) -> ListEncoder:
         """Return the tokenizer of lists. tokenizer: that of the model."""
-        return ListwiseTokenizer(tokenizer, self.format, self.max_length)
+        return list_encoder(tokenizer, self.format, self.max_length)
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,13 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - called once
     reranks: bool,
 ) -> PairFormat | SeparateFormat | None:
     """Return the format of pairs, or None if the tokenizer joins two texts."""
-    if rerank_format in FORMATS:
-        return FORMATS[rerank_format].pair_format()
-    own_format = families.named(config.family).rerank_format
+    if chosen := published(rerank_format):
+        return chosen.pair_format()
+    own = families.named(config.family).rerank_format
     encoder = folder / path
     template = TransformerOptions.read(folder, path, config, output).chat_template
-    if rerank_format == AUTO and template is None and own_format:
-        return FORMATS[own_format].pair_format()
+    if rerank_format == AUTO and template is None and (own_format := published(own)):
+        return own_format.pair_format()
     # Without modules.json, sentence-transformers uses any chat template.
     if reranks and not has_modules(folder) and chat_template.has_template(encoder):
         template = ChatTemplateOptions()

@@ -11,7 +11,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families.classification_heads import LinearLayer, NormLayer
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.modules import LOGIT_SCORE, ModuleEntry
-from embedwell_models.model_files.rerank_formats import FORMATS
+from embedwell_models.model_files.rerank_formats import published
 from embedwell_models.model_files.vector_modules import Dense, LayerNorm, LogitScore
 from embedwell_models.tokenizer.loading import loader
 
@@ -78,7 +78,7 @@ def next_token_head(
 ) -> ClassificationHead | None:
     """Read the head of a language model that reranks; return None for a model that embeds.
 
-    rerank_format: a name in FORMATS, which decides the answer tokens; otherwise the files decide.
+    rerank_format: a name of `rerank_formats`, which decides the answer tokens; otherwise the files decide.
 
     Raises ModelError for a family whose logits are not supported, and for missing tokens.
     """
@@ -155,7 +155,7 @@ def _answer_ids(
     folder: Path, entries: Sequence[ModuleEntry], rerank_format: str
 ) -> tuple[int, int | None] | None:
     # None for a model that embeds.
-    encoder, stated = folder / entries[0].path, FORMATS.get(rerank_format)
+    encoder, stated = folder / entries[0].path, published(rerank_format)
     if stated is None and entries[-1].kind == LOGIT_SCORE:
         return _stated_ids(folder / entries[-1].path)
     if stated is not None and not stated.answers:

@@ -15,8 +15,8 @@ from embedwell_models.read.inputs import (
     check_window_tokens,
 )
 from embedwell_models.read.row_tokenizer import RowTokenizer
-from embedwell_models.tokenizer.formatted_pairs import PairEncoder
-from embedwell_models.tokenizer.listwise import ListwiseTokenizer
+from embedwell_models.tokenizer.lists import ListEncoder
+from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
 
 
@@ -138,7 +138,7 @@ class ListwiseReader:
     """
 
     def __init__(
-        self, lists: ListwiseTokenizer, row_tokenizer: RowTokenizer, max_tokens: int
+        self, lists: ListEncoder, row_tokenizer: RowTokenizer, max_tokens: int
     ) -> None:
         """row_tokenizer: checks lengths. max_tokens: maximum tokens of a list."""
         self._lists, self._row_tokenizer, self._max_tokens = lists, row_tokenizer, max_tokens

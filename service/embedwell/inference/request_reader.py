@@ -30,8 +30,8 @@ from embedwell_models.read.pairs_and_lists import (
 )
 from embedwell_models.read.prompts import Prompt, Prompts
 from embedwell_models.read.row_tokenizer import RowTokenizer, TextOrImage
-from embedwell_models.tokenizer.formatted_pairs import PairEncoder
-from embedwell_models.tokenizer.listwise import ListwiseTokenizer
+from embedwell_models.tokenizer.lists import ListEncoder
+from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Token
@@ -70,7 +70,7 @@ class RequestReader:
         raw_token_ids: bool,
         images: Callable[[], ImageReader],
         pairs: PairEncoder | None = None,
-        lists: ListwiseTokenizer | None = None,
+        lists: ListEncoder | None = None,
         segment_offset: int = 0,
         model: int = 0,
     ) -> None:

@@ -24,7 +24,7 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.read.images import image_reader
-from embedwell_models.tokenizer.formatted_pairs import pair_encoder
+from embedwell_models.tokenizer.pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 State = Literal["loaded", "loading", "unloaded"]

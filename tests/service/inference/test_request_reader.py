@@ -24,7 +24,7 @@ from embedwell_models import families
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.read.windows import split_windows
-from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
+from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side

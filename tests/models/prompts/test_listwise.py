@@ -3,7 +3,7 @@
 import pytest
 
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tokenizer.listwise import ListwiseTokenizer
+from embedwell_prompts.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.listwise_reranker import write_listwise_reranker

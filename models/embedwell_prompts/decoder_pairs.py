@@ -8,10 +8,11 @@ prompt, as in the code of KaLM-Reranker.
 from collections.abc import Sequence
 
 from embedwell_models.tokenizer.formats import DecoderFormat
-from embedwell_models.tokenizer.pairs import Pair, PairTokenizerWithFormat, cut_after, second_text
+from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
+from embedwell_prompts.pairs import PairTokenizerWithFormat, cut_after, second_text
 
 
 class DecoderPairTokenizer(PairTokenizerWithFormat):

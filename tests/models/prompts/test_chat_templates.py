@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
-from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
+from embedwell_models.model_files.rerank_formats import NAMES
 from embedwell_models.tokenizer.formats import (
     PairFormat,
     PromptSlot,
@@ -16,6 +16,7 @@ from embedwell_models.tokenizer.formats import (
     TextFormat,
     around,
 )
+from embedwell_prompts.rerank_formats import FORMATS
 from tests.models.qwen3_vl import TEMPLATE, rendered
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"
@@ -133,13 +134,13 @@ def test_a_template_of_another_type_is_refused(stated: object, tmp_path: Path) -
     path = tmp_path / "tokenizer_config.json"
     path.write_text(json.dumps({"chat_template": stated}), encoding="utf-8")
     with pytest.raises(ModelError, match=r"tokenizer_config\.json: chat_template must be a text"):
-        chat_template.has_template(tmp_path)
+        chat_template.read_pair_format(tmp_path, {}, None, "")
 
 
 def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / chat_template.FILE).write_bytes(b"\xff")
     with pytest.raises(ModelError, match=r"chat_template\.jinja: the chat template cannot be read"):
-        chat_template.has_template(tmp_path)
+        chat_template.read_pair_format(tmp_path, {}, None, "")
 
 
 def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_named_format_has_one_place_for_each_text(name: str) -> None:
     pair_format = FORMATS[name].pair_format()
-    assert name in CHOICES
+    assert name in NAMES
     if isinstance(pair_format, SeparateFormat):  # it has them by its fields
         return
     takes_instruction = name != "llama-nemotron-rerank"

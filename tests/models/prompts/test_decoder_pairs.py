@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
+from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -6,55 +6,11 @@ the query at the end.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from embedwell_models.tokenizer.lists import ListwiseFormat
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, cut
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListwiseFormat:
-    """The texts around a query and its documents, and how many tokens of them are read.
-
-    start: text before the documents, with {count} of documents and {query}. instruction: text after
-    that one with {instruction}; left out for a list without one. document: text of a document, with
-    {index} from 0 and {document}, which the marker of documents follows. end: text after the
-    documents, with {query}. markers: tokens after each document and after the query, which are
-    removed from texts. max_query, max_document: tokens that are read of a text. max_documents:
-    documents of a block.
-    """
-
-    start: str
-    instruction: str
-    document: str
-    end: str
-    markers: tuple[str, str]
-    max_query: int
-    max_document: int
-    max_documents: int
-
-    @property
-    def added_characters(self) -> tuple[int, int]:
-        """Characters of a block besides its texts: once, and with each document."""
-        return len(self.start) + len(self.end), len(self.document)
-
-    def text(self, query: str, documents: Sequence[str], instruction: str | None) -> str:
-        """Return the text of a block."""
-        query = self._without_markers(query)
-        parts = [self.start.format(count=len(documents), query=query)]
-        if instruction:
-            parts.append(self.instruction.format(instruction=self._without_markers(instruction)))
-        texts = map(self._without_markers, documents)
-        parts += [self.document.format(index=i, document=text) for i, text in enumerate(texts)]
-        return "".join([*parts, self.end.format(query=query)])
-
-    def _without_markers(self, text: str) -> str:
-        # Again, because what is left around a marker may be one.
-        while any(marker in text for marker in self.markers):
-            for marker in self.markers:
-                text = text.replace(marker, "")
-        return text
 
 
 class ListwiseTokenizer:
