@@ -8,9 +8,7 @@ from embedwell_prompts.formatted_pairs import FormattedPairTokenizer
 from embedwell_prompts.separate_pairs import SeparatePairTokenizer
 
 
-def pair_encoder(
-    tokenizer: Tokenizer, pair_format: AnyPairFormat, vocab_size: int
-) -> PairEncoder:
+def pair_encoder(tokenizer: Tokenizer, pair_format: AnyPairFormat, vocab_size: int) -> PairEncoder:
     """Return the tokenizer of pairs in a format; raises ModelError if it cannot read pairs."""
     if isinstance(pair_format, SeparateFormat):
         return SeparatePairTokenizer(tokenizer, pair_format)

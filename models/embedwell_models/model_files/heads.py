@@ -78,7 +78,7 @@ def next_token_head(
 ) -> ClassificationHead | None:
     """Read the head of a language model that reranks; return None for a model that embeds.
 
-    rerank_format: a name of `rerank_formats`, which decides the answer tokens; otherwise the files decide.
+    rerank_format: a published one decides the answer tokens; otherwise the files decide.
 
     Raises ModelError for a family whose logits are not supported, and for missing tokens.
     """

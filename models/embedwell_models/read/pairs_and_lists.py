@@ -137,9 +137,7 @@ class ListwiseReader:
     added_characters: of a list and of each of its documents, see ListwiseFormat.
     """
 
-    def __init__(
-        self, lists: ListEncoder, row_tokenizer: RowTokenizer, max_tokens: int
-    ) -> None:
+    def __init__(self, lists: ListEncoder, row_tokenizer: RowTokenizer, max_tokens: int) -> None:
         """row_tokenizer: checks lengths. max_tokens: maximum tokens of a list."""
         self._lists, self._row_tokenizer, self._max_tokens = lists, row_tokenizer, max_tokens
         self.added_characters = lists.format.added_characters

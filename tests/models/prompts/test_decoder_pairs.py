@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length
+from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from tests.models import kinds
 
 FORMAT = DecoderFormat(

@@ -1,6 +1,5 @@
 """Pairs of a query and a document in the format of a language model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.formats import PairFormat, PromptSlot
-from embedwell_prompts.formatted_pairs import FormattedPairTokenizer
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.tokens import Side, TruncatedIds
+from embedwell_models.tokenizer.tokens import Side
+from embedwell_prompts.formatted_pairs import FormattedPairTokenizer
 from tests.models import kinds
 from tests.models.decoder_reranker import write_reranker
 
