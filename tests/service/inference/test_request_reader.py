@@ -28,9 +28,9 @@ from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vision import Pixels
+from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from embedwell_vision.images.preprocessing import Preprocessing
 from embedwell_vision.reader import ImageReader
-from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from tests.conftest import Folder
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
