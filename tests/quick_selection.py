@@ -23,7 +23,6 @@ LEFT_OUT = {  # subjects, with patterns of their files
                 "jina_bert",
                 "jina_v5",
                 "nomic_experts",
-                "qwen3_5",
             ]
         ),
     ),

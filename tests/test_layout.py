@@ -62,7 +62,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     "embedwell_vision": (
         "specs text_formats images families page_options options positions attention_pooling "
         "references image_embedder torch_backend image_encoders image_vectors reader calls",
-        set(),
+        {"embedwell_rare"},  # whose Qwen3.5 has images, too
     ),
 }
 WING_FILES = sorted(

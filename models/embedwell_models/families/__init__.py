@@ -58,7 +58,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     "embedwell_vision.families.qwen2_5_vl",
     "embedwell_vision.families.biqwen2_5",
     "embedwell_vision.families.qwen3_vl",
-    "qwen3_5",
+    "embedwell_rare.families.qwen3_5",
     "gemma",
     "embedwell_rare.families.cost_wise_gemma",
     "embedwell_rare.families.t5gemma2",

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families import qwen3_5
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_rare.families import qwen3_5
 from embedwell_vision.families.colqwen2 import COLPALI_ENGINE, project_tokens
 from embedwell_vision.families.qwen3_vl import image_tokens
 
