@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
-from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.hub.sources import DEFAULT, resolve
 from tests.clients.conftest import DOCUMENTS, QUERY
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.laya_model import write_laya
 from tests.programs import program
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
@@ -21,6 +22,7 @@ SCRIPTS = Path(__file__).parent / "js"
 TEXTS = ["A first text.", "Ein zweiter Text."]
 CLIENTS = sorted(path.stem for path in SCRIPTS.glob("*.js") if path.stem != "run")
 RERANKING = sorted(path.stem for path in SCRIPTS.glob("rerank/*.js") if path.stem != "run")
+DECIDING = sorted(path.stem for path in SCRIPTS.glob("decide/*.js") if path.stem != "run")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,15 @@ def server_with_key(
 @pytest.fixture(scope="module")
 def reranker_with_key(reranker_folder: Path, node: str) -> Iterator[HttpServer]:
     with local_server(reranker_folder, served_name="reranker", api_key="secret") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def decider_with_key(tmp_path_factory: pytest.TempPathFactory, node: str) -> Iterator[HttpServer]:
+    folder = tmp_path_factory.mktemp("decide")
+    linked = resolve(str(write_laya(folder / "laya")), cache=folder / "cache")
+    with local_server(linked, served_name="laya", api_key="secret") as server:
+        server.client.headers["authorization"] = "Bearer secret"
         yield server
 
 
@@ -86,6 +97,27 @@ def test_a_client_gets_a_ranking_and_error_messages(
     assert "no model 'another'; this server has" in output["wrongModel"]
 
 
+@pytest.mark.parametrize("client", DECIDING)
+def test_a_client_gets_decisions_and_error_messages(
+    node: str, decider_with_key: HttpServer, client: str
+) -> None:
+    arguments = [decider_with_key.url, "secret", "laya", TEXTS[0]]
+    output = run(node, f"decide/{client}.js", arguments)
+    questions = {
+        "which": {"type": "choice", "instructions": "which", "criteria": {"a": None, "b": None}},
+        "so": {"type": "noul", "instructions": "so"},
+    }
+    # The AI SDK sends a text as a conversation of one message.
+    message = [{"role": "user", "content": TEXTS[0]}]
+    state = message if client == "vercel" else TEXTS[0]
+    body = {"state": state, "questions": questions}
+    expected = decider_with_key.post("/v1/systemone", body).json()["answers"]
+    answers = [expected["which"]["choice"], pytest.approx(expected["so"]["noul"])]
+    assert output["answers"] == answers
+    assert "Incorrect API key provided" in output["wrongKey"]
+    assert "no model 'another'; this server has" in output["wrongModel"]
+
+
 def test_hugging_face_gets_all_labels(node: str, tmp_path: Path) -> None:
     write_cross_encoder(tmp_path, labels=3)
     with local_server(tmp_path) as server:
@@ -106,3 +138,4 @@ def test_each_client_has_its_script() -> None:
         "vercel",
     ]
     assert RERANKING == ["cohere", "cohere-v1", "langchain-cohere"]
+    assert DECIDING == ["openai", "typesafe", "vercel"]
