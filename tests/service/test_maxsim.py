@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.muvera import Muvera
 from embedwell_models.output_names import MULTI
+from embedwell_models.token_pooling import pool_tokens
 from tests.models.sparse_encoder import write_bge_m3
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -68,6 +70,27 @@ def test_documents_are_ranked_by_it(m3: HttpServer, scores: Any) -> None:
 def test_pairs_are_scored_by_it(m3: HttpServer, scores: Any) -> None:
     data = m3.post("/score", {"text_1": QUERIES[1], "text_2": DOCUMENTS}).json()["data"]
     np.testing.assert_allclose([pair["score"] for pair in data], scores[1], atol=1e-5)
+
+
+def test_the_vectors_of_documents_are_pooled(m3: HttpServer, vectors: dict[str, Any]) -> None:
+    body: dict[str, Any] = {"inputs": DOCUMENTS, "outputs": ["dense", "multi"]}
+    whole, pooled = (m3.post("/embed", body | each).json() for each in ({}, {"pool_factor": 2}))
+    for mine, document in zip(pooled["multi"], DOCUMENTS, strict=True):
+        np.testing.assert_allclose(mine, pool_tokens(vectors[document], 2), atol=1e-5)
+    assert pooled["embeddings"] == whole["embeddings"]
+    assert "token_ids" in whole and "token_ids" not in pooled
+    queries = {**body, "input_type": "query"}
+    whole, pooled = (m3.post("/embed", queries | each).json() for each in ({}, {"pool_factor": 2}))
+    assert (pooled["multi"], pooled["token_ids"]) == (whole["multi"], whole["token_ids"])
+
+
+def test_token_vectors_next_to_dense_ones_are_encoded(
+    m3: HttpServer, vectors: dict[str, Any]
+) -> None:
+    rows = m3.post("/embed", {"inputs": DOCUMENTS, "muvera": {"r_reps": 2}}).json()
+    encoder = Muvera(vectors[DOCUMENTS[0]].shape[1], r_reps=2)
+    expected = [encoder.document(vectors[document]) for document in DOCUMENTS]
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
 def test_jinas_routes_return_the_vectors_of_tokens(m3: HttpServer, vectors: dict[str, Any]) -> None:

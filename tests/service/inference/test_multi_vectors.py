@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.errors import EncodingFailed, Overloaded
+from embedwell.errors import BadRequest, EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import ComparisonQueue
@@ -20,6 +20,7 @@ from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import InputOptions, TextPair
+from embedwell_models.token_pooling import MAX_TOKENS
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
 from tests.service.pipelines import comparisons, pipeline_of
@@ -119,3 +120,14 @@ def test_a_query_that_is_scored_in_several_steps_has_the_sum_of_its_rows(
     query, document = (np.ones((rows, 128), dtype=np.float32) for rows in (300, 8192))
     scores = failing_at(0, reader, tmp_path).maxsim_scores([(query, document)])
     assert asyncio.run(scores).tolist() == [300 * 128]
+
+
+def test_a_text_with_too_many_vectors_to_pool_is_named(
+    reader: RequestReader, tmp_path: Path
+) -> None:
+    rows = [np.ones((count, 8), dtype=np.float32) for count in (9, MAX_TOKENS + 1)]
+    texts, costs = TokenVectors([], rows, []), RequestCosts()
+    with pytest.raises(BadRequest, match="split it") as failed:
+        asyncio.run(failing_at(0, reader, tmp_path).pool(costs, texts, 2, "document"))
+    assert (failed.value.param, failed.value.index) == ("pool_factor", 1)
+    assert costs.memory.size >= 8 * MAX_TOKENS**2
