@@ -1,7 +1,5 @@
 """Names of files of options that some models have besides config.json."""
 
-JINA_CLIP_TEXT = "text_config.json"
-"""Options of the text encoder of a Jina CLIP."""
 KALM_RERANKER = "kalm_cross_encoder_config.json"
 """Options of a KaLM-Reranker."""
 IMAGE_FILES = ("processor_config.json", "preprocessor_config.json")

@@ -6,7 +6,7 @@ The variant for programming languages also normalises queries, keys and the sum 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import bert, roberta
+from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.positions.schemes import Alibi, Scheme
@@ -35,21 +35,6 @@ CODE = {
     **affine(f"{_LAYER}.mlp.down_layer", "layers.{}.down"),
     **affine(f"{_LAYER}.layer_norm_2", "layers.{}.ffn_norm"),
 }
-FLASH = {
-    "embeddings.word_embeddings.weight": "token_table",
-    "embeddings.token_type_embeddings.weight": "segment_table",
-    **{theirs: ours for theirs, ours in roberta.FLASH_TENSORS.items() if ".mlp." not in theirs},
-    "encoder.layers.{}.mlp.gated_layers.weight": "layers.{}.gate|up.weight",
-    **affine("encoder.layers.{}.mlp.wo", "layers.{}.down"),
-}
-"""Names in Jina's later code of the model, as in jina-clip-v1."""
-_FLASH_REQUIRED = {  # the supported values of options of that code
-    "last_layer_subset": False,
-    "pad_vocab_size_multiple": 1,
-    "use_qk_norm": False,
-    "window_size": [-1, -1],
-}
-_MAX_POSITIONS = 8192  # if config.json does not state it
 _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
@@ -70,22 +55,6 @@ def read(options: JsonConfig) -> ModelSpec:
         unused=bert.UNUSED,
         prefixes=("bert.",),
     )
-
-
-def read_flash(options: JsonConfig) -> ModelSpec:
-    """Build the spec of a JinaBERT from the config.json of Jina's later code."""
-    for key, value in _FLASH_REQUIRED.items():
-        options.require(key, value)
-    if options["mlp_type"] != "glu":
-        raise options.unsupported("mlp_type", options["mlp_type"], "glu")
-    config = bert.config(
-        options.with_defaults({"max_position_embeddings": _MAX_POSITIONS}),
-        input_positions=Scheme(),
-        positions=Alibi(),
-        activation=options.choice("hidden_act", {"gelu": "gelu", "relu": "relu"}),
-        gated=True,
-    )
-    return ModelSpec(config=config, tensors=FLASH, unused=bert.UNUSED)
 
 
 FAMILIES = (

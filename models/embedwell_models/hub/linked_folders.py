@@ -1,20 +1,10 @@
 """Folders in the cache that consist of links to the files of several models."""
 
 import hashlib
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
-from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.option_files import IMAGE_FILES, JINA_CLIP_TEXT
-from embedwell_models.errors import ModelError
-from embedwell_models.hub.huggingface import fetch_config
-from embedwell_models.model_files import modules
-from embedwell_models.model_files.modules import IMAGE_ENCODER
-
-log = logging.getLogger(__name__)
 
 
 def linked_folder(
@@ -39,45 +29,3 @@ def linked_folder(
                 (folder / path).symlink_to(source)
 
     return cached_folder(parent / f"{name}-{key}", write)
-
-
-def with_image_encoder(texts: Path, images: Path, cache: Path) -> Path:
-    """Return a folder in the cache with links to a model of texts and to another's image encoder.
-
-    texts, images: folders of the two models. Raises ModelError for an image model without weights.
-    """
-    encoder = images / modules.read_entries(images)[0].path
-    files = [encoder / name for name in ("config.json", *IMAGE_FILES)]
-    files += safetensors_files.all_weight_files(encoder)
-    files.append(encoder / safetensors_files.INDEX)
-    links = _links_to_all(texts)
-    links |= {f"{IMAGE_ENCODER}/{file.name}": file.absolute() for file in files if file.is_file()}
-    log.info("images of %s are embedded by the image encoder of %s", texts, images)
-    return linked_folder(cache / "images", texts.name, links)
-
-
-def with_text_config(folder: Path, cache: Path) -> Path:
-    """Return a folder in the cache with links to a model and to the config.json that it names.
-
-    A folder that has this file, or that names none, is returned itself. Raises ModelError for a
-    config.json that cannot be found.
-    """
-    options = JsonConfig(folder / "config.json").nested("text_config")
-    name = options.get("hf_model_name_or_path", "")
-    if not name or (folder / JINA_CLIP_TEXT).is_file():
-        return folder
-    try:
-        config = Path(name) / "config.json"
-        config = config if config.is_file() else fetch_config(name, cache / "configs")
-    except ModelError as error:
-        raise ModelError(
-            f"{options.path} names {name!r} for the sizes of its text encoder: {error}; put a copy "
-            f"of its config.json there as {JINA_CLIP_TEXT}"
-        ) from None
-    links = {**_links_to_all(folder), JINA_CLIP_TEXT: config.absolute()}
-    return linked_folder(cache / "text_configs", folder.name, links)
-
-
-def _links_to_all(folder: Path) -> dict[str, Path]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {file.relative_to(folder).as_posix(): file.absolute() for file in files}

@@ -28,6 +28,8 @@ cache. The folder itself is returned where it is whole.
 """
 _GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
 """What links the files of a model in GGUF to a folder in the cache."""
+_IMAGE_FOLDERS = "embedwell_vision.linked_folders"
+"""What links another model's image encoder, or config.json, to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
 
 _NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"
@@ -68,10 +70,8 @@ def resolve(model: str, options: ModelOptions = DEFAULT_OPTIONS, cache: Path | N
         folder = _resolve_alone(model, options.revision, cache)
         if options.image_model is None:
             return folder
-        from embedwell_models.hub import linked_folders  # imports numpy
-
         images = _find_images(options.image_model, cache)
-        return linked_folders.with_image_encoder(folder, images, cache)
+        return _linked(f"{_IMAGE_FOLDERS}:with_image_encoder", folder, images, cache)
 
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
@@ -82,9 +82,7 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
             if linked != folder:
                 return linked
     if _names_other_config(folder):
-        from embedwell_models.hub import linked_folders  # imports numpy
-
-        return linked_folders.with_text_config(folder, cache)
+        return _linked(f"{_IMAGE_FOLDERS}:with_text_config", folder, cache)
     return folder
 
 

@@ -10,19 +10,35 @@ from dataclasses import replace
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import Adapters, ModelSpec
-from embedwell_models.config.option_files import JINA_CLIP_TEXT
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
-from embedwell_models.families import jina_bert, jina_v3
+from embedwell_models.families import bert, jina_v3, roberta
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.unread_keys import unread_keys
-from embedwell_models.positions.schemes import GridRotary, Learned
+from embedwell_models.positions.schemes import Alibi, GridRotary, Learned, Scheme
 from embedwell_vision.families import vision
 from embedwell_vision.specs import ImageSpec
 
 """File with the config.json of the model that `hf_model_name_or_path` of the texts names."""
 
+TEXT_CONFIG = "text_config.json"
+"""File with the options of the text encoder."""
 _EPS = 1e-6  # of every norm of images
+_BERT = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.token_type_embeddings.weight": "segment_table",
+    **{theirs: ours for theirs, ours in roberta.FLASH_TENSORS.items() if ".mlp." not in theirs},
+    "encoder.layers.{}.mlp.gated_layers.weight": "layers.{}.gate|up.weight",
+    **affine("encoder.layers.{}.mlp.wo", "layers.{}.down"),
+}
+"""Names in Jina's later code of the model, as in jina-clip-v1."""
+_BERT_REQUIRED = {  # the supported values of options of that code
+    "last_layer_subset": False,
+    "pad_vocab_size_multiple": 1,
+    "use_qk_norm": False,
+    "window_size": [-1, -1],
+}
+_MAX_POSITIONS_OF_BERT = 8192  # if config.json does not state it
 _IMAGE_REQUIRED = {  # the supported values of options of the image encoder
     "ls_init_value": None,
     "post_norm": False,
@@ -71,14 +87,14 @@ def read(options: JsonConfig) -> ModelSpec:
     widths = [spec.config.hidden_size, texts["embed_dim"], images.width]
     if len({*widths}) != 1:
         raise ModelError(
-            f"{options.path}: hidden_size of {JINA_CLIP_TEXT}, embed_dim of texts and embed_dim of "
+            f"{options.path}: hidden_size of {TEXT_CONFIG}, embed_dim of texts and embed_dim of "
             f"images are {widths}: they must be equal"
         )
     return replace(spec, images=images)
 
 
 def _texts(options: JsonConfig) -> ModelSpec:
-    name, path = options["hf_model_name_or_path"], options.path.parent / JINA_CLIP_TEXT
+    name, path = options["hf_model_name_or_path"], options.path.parent / TEXT_CONFIG
     if not path.is_file():
         raise ModelError(
             f"{path} is missing: it is the config.json of {name}, which has the sizes of the text "
@@ -94,7 +110,7 @@ def _texts(options: JsonConfig) -> ModelSpec:
         prefixes=(f"{_TEXT_PREFIX}roberta.", _TEXT_PREFIX),
         unused=(*spec.unused, *_TEXT_UNUSED),
         adapters=adapters,
-        unread_keys=tuple(f"{JINA_CLIP_TEXT}: {key}" for key in unread),
+        unread_keys=tuple(f"{TEXT_CONFIG}: {key}" for key in unread),
     )
 
 
@@ -112,8 +128,24 @@ def _read_v3(options: JsonConfig) -> ModelSpec:
     return jina_v3.read(options)
 
 
+def _read_bert(options: JsonConfig) -> ModelSpec:
+    """Build the spec of a JinaBERT from the config.json of Jina's later code."""
+    for key, value in _BERT_REQUIRED.items():
+        options.require(key, value)
+    if options["mlp_type"] != "glu":
+        raise options.unsupported("mlp_type", options["mlp_type"], "glu")
+    config = bert.config(
+        options.with_defaults({"max_position_embeddings": _MAX_POSITIONS_OF_BERT}),
+        input_positions=Scheme(),
+        positions=Alibi(),
+        activation=options.choice("hidden_act", {"gelu": "gelu", "relu": "relu"}),
+        gated=True,
+    )
+    return ModelSpec(config=config, tensors=_BERT, unused=bert.UNUSED)
+
+
 _TEXT_ENCODERS: Mapping[str, Callable[[JsonConfig], ModelSpec]] = {
-    "bert": jina_bert.read_flash,
+    "bert": _read_bert,
     "xlm-roberta": _read_v3,
 }
 
