@@ -11,6 +11,7 @@ from typing import Protocol
 from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
 
 SAFETENSORS = "embedwell_models.checkpoint.safetensors_files:SafetensorsFile"
 FILES: Mapping[str, str] = {
@@ -28,6 +29,9 @@ QUANTIZATIONS: Mapping[str, str] = {
     "modelopt": "embedwell_formats.quantized.small_floats:ModelOpt.read",
 }
 """quant_method of a config.json -> what reads its options, and returns a `Quantization`."""
+
+GROUP = "embedwell.quantizations"
+"""Entry points of other packages, with a quant_method as the name, and the same as its value."""
 
 _KEYS = ("quantization_config", "compression_config")  # the second one in files of 2024
 
@@ -80,6 +84,28 @@ def quantization(folder: Path) -> Quantization | None:
     if key is None:
         return None
     options = config.nested(key)
+    return _reader(options)(options)
+
+
+def _reader(options: JsonConfig) -> Callable[[JsonConfig], Quantization]:
+    name = options.get("quant_method", "")
+    if name not in QUANTIZATIONS and (installed := _installed_reader(name)):
+        return installed
     read: Callable[[JsonConfig], Quantization]
     read = pkgutil.resolve_name(options.choice("quant_method", QUANTIZATIONS))
-    return read(options)
+    return read
+
+
+def _installed_reader(name: str) -> Callable[[JsonConfig], Quantization] | None:
+    from importlib.metadata import entry_points  # reads the packages of the environment
+
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            read: Callable[[JsonConfig], Quantization] = entry.load()
+        except Exception as error:
+            raise ModelError(
+                f"{GROUP} {name!r} ({entry.value}) cannot be imported: {error!r}; repair or "
+                "uninstall its package"
+            ) from error
+        return read
+    return None
