@@ -97,7 +97,9 @@ def write_model(home: Path, sizes: Mapping[str, Any] = LARGE) -> Path:
         f"{name[1:-1].lower()}_token_id": i for i, name in enumerate(_SPECIAL[:4]) if i != 1
     }
     # With larger weights than usual at the start, or all options are as probable.
-    config = ModernBertConfig(**sizes, **ids, bos_token_id=2, eos_token_id=3, initializer_range=0.1)
+    config = ModernBertConfig(
+        **sizes, **ids, bos_token_id=2, eos_token_id=3, initializer_range=0.04
+    )
     config.save_pretrained(folder / "encoder")
     stated = {
         **{"encoder": "answerdotai/ModernBERT-large", "act_costs": {"review": 0.1}},
@@ -106,7 +108,7 @@ def write_model(home: Path, sizes: Mapping[str, Any] = LARGE) -> Path:
     (folder / "rl_agent_config.json").write_text(json.dumps(stated), encoding="utf-8")
     torch.manual_seed(0)
     model = DecisionModel(ModernBertModel(config), _LAYERS, n_act=2)
-    torch.nn.init.normal_(model.scorer[-1].weight)
+    torch.nn.init.normal_(model.scorer[-1].weight, std=0.3)
     save_file(model.state_dict(), folder / "model.safetensors")
     return folder
 

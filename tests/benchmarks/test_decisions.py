@@ -45,7 +45,7 @@ def test_contestants_agree_in_turns_of_every_size(tmp_path: Path) -> None:
     np.testing.assert_allclose(entries[1].outputs, entries[0].outputs, atol=2e-4)
     for entry in entries:
         assert {size: len(seconds) for size, seconds in entry.rounds.items()} == {8: 2, 1: 2}
-        assert entry.start > 0 and entry.peak > 1
+        assert entry.start > 0 and 1 < entry.peak < 100_000
 
 
 def test_the_report_has_rates_and_their_ratio_to_the_best_peer() -> None:
