@@ -149,12 +149,8 @@ def test_the_wheel_has_the_packages_and_runs_with_any_python(source: Path, wheel
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
     top = {name.partition("/")[0] for name in names}
-    packages = {"embedwell", "embedwell_client", "embedwell_models"}
-    wings = (
-        "batches bulk classic classic_service decide decide_service desktop formats lab otel "
-        "rare vendors vision"
-    )
-    packages |= {f"embedwell_{wing}" for wing in wings.split()}
+    files = [*ROOT.glob("models/*/__init__.py"), *ROOT.glob("service/*/__init__.py")]
+    packages = {path.parent.name for path in files}
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     libraries = {Path(name).name for name in names if name.endswith(".so")}
     assert bool(libraries) == ("manylinux" in wheel.name)
