@@ -56,10 +56,12 @@ rocm-index:
 	@exit 1
 
 # Tests of a file run one after the other, in one process: they share its servers. A crash of such a
-# process ends them all, because pytest-xdist may wait forever after it started another.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
+# process ends them all, because pytest-xdist may wait forever after it started another. Each would
+# import schemathesis, which the contract alone uses.
+PROCESSES := --dist loadfile --max-worker-restart 0 -p no:schemathesis
+PARALLEL ?= -n auto --maxprocesses 4 $(PROCESSES)
 # Those of servers wait for half of their time.
-WAITING ?= -n 4 --dist loadfile --max-worker-restart 0
+WAITING ?= -n 4 $(PROCESSES)
 
 test: .venv/test               ## set up, fetch the model, run the tests of what breaks most often
 	$(CHECK_KERNELS)

@@ -39,6 +39,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model h
 # Torch's threads sleep between its operations: several processes of tests share the processors, and
 # waiting in a loop takes them from each other. Read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # of each model that a test writes
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # UMAP of few points takes longer to compile than to run
 library.cap_isa(MAX_ISA)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)

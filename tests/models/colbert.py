@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 
 from tests.models.cross_encoder import OPTIONS, SIZES
-from tests.models.random_weights import randomize
+from tests.models.random_weights import randomize, without_weights
 from tests.models.tiny import VOCABULARY, reference, write_tokenizer
 
 WIDTH = 16
@@ -110,7 +110,7 @@ def _encoder(model_type: str) -> Any:
         return reference()
     config = AutoConfig.for_model(model_type, **{**SIZES, **OPTIONS[model_type]})
     auto: Any = AutoModel
-    model = auto.from_config(config)
+    model = without_weights(lambda: auto.from_config(config))
     randomize(model)
     return model
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from tests.models.random_weights import randomize
+from tests.models.random_weights import randomize, without_weights
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SIZES = {
@@ -77,7 +77,7 @@ def write_cross_encoder(
         model_type, **{**sizes, **OPTIONS[model_type], "num_labels": labels, **options}
     )
     auto: Any = AutoModelForSequenceClassification
-    model = auto.from_config(config)
+    model = without_weights(lambda: auto.from_config(config))
     randomize(model)
     model.save_pretrained(folder)
     write_tokenizer(folder)

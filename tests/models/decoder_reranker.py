@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from tests.models.kinds import BYTES, PROSE, QWEN
-from tests.models.random_weights import randomize
+from tests.models.random_weights import randomize, without_weights
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<bos>"]
 TEMPLATE = """<|im_start|>system
@@ -84,7 +84,8 @@ def write_reranker(
         **({} if labels is None else {"num_labels": labels}),
     }
     auto: Any = AutoModelForCausalLM if labels is None else AutoModelForSequenceClassification
-    model = auto.from_config(AutoConfig.for_model(model_type, **{**sizes, **options}))
+    config = AutoConfig.for_model(model_type, **{**sizes, **options})
+    model = without_weights(lambda: auto.from_config(config))
     randomize(model, norms=0.0 if "gemma" in model_type else 1.0)
     model.save_pretrained(folder)
     return folder

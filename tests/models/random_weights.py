@@ -1,12 +1,26 @@
 """Random weights, so large that a wrong activation, bias or norm shows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.initialization import no_init_weights
 
 _STD = 0.3
+
+
+def without_weights(build: Callable[[], Any]) -> Any:
+    """Build a model of transformers whose parameters are to be drawn, without weights of its own.
+
+    One with parameters that are not trained, such as RoFormer's sinusoids, has its own weights.
+    """
+    with no_init_weights():
+        model = build()
+    if not all(parameter.requires_grad for parameter in model.parameters()):
+        return build()
+    model.tie_weights(recompute_mapping=False)
+    return model
 
 
 def randomize(model: Any, norms: float = 1.0) -> torch.Generator:

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 from embedwell_models import families
 from tests.models.cross_encoder import OPTIONS, SIZES, configure_tokenizer
-from tests.models.random_weights import randomize
+from tests.models.random_weights import randomize, without_weights
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 FAMILIES = sorted(
@@ -29,7 +29,7 @@ def write_masked_lm(folder: Path, model_type: str = "bert", **options: Any) -> P
     sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
     config = AutoConfig.for_model(model_type, **{**sizes, **OPTIONS[model_type], **options})
     auto: Any = AutoModelForMaskedLM
-    model = auto.from_config(config)
+    model = without_weights(lambda: auto.from_config(config))
     randomize(model)
     model.save_pretrained(folder)
     write_tokenizer(folder)

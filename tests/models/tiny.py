@@ -20,7 +20,7 @@ from tokenizers import (
 )
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from tests.models.random_weights import randomize
+from tests.models.random_weights import randomize, without_weights
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 LETTERS = string.ascii_lowercase + string.digits
@@ -48,7 +48,8 @@ def reference(**config: Any) -> BertModel:
         "max_position_embeddings": 64,
         "layer_norm_eps": 0.05,
     }
-    model = BertModel(BertConfig(**{**sizes, **config}))
+    options = BertConfig(**{**sizes, **config})
+    model: BertModel = without_weights(lambda: BertModel(options))
     model.train(False)
     randomize(model)
     return model

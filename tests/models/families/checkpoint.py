@@ -28,6 +28,7 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 from tests.models.families.exact import Expected, each_exactly, expected, expected_list
+from tests.models.random_weights import without_weights
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -65,7 +66,7 @@ def write(case: Case, folder: Path) -> PreTrainedModel:
     config = AutoConfig.for_model(case.model_type, **{**case.sizes, **case.options})
     config._attn_implementation = "eager"
     build = AutoModel.from_config if case.model is AutoModel else case.model
-    model: PreTrainedModel = build(config)
+    model: PreTrainedModel = without_weights(lambda: build(config))
     model.train(False)
     noise = torch.Generator().manual_seed(7)
     with torch.no_grad():
