@@ -5,20 +5,19 @@ Python imports this module in processes whose PYTHONPATH has its folder.
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_WINGS = ("batches", "bulk", "classic", "classic_service", "lab")
-_PACKAGES = ("embedwell", "embedwell_models", *(f"embedwell_{wing}" for wing in _WINGS))
-_ROOTS = tuple(f"{os.sep}{name}{os.sep}" for name in _PACKAGES)
+_PACKAGES = re.compile(r"[\\/](models|service)[\\/]embedwell\w*[\\/]")  # the core and the wings
 _calls: list[str] = []  # files of the project's functions that were called, in order
 
 
 def _record(frame: FrameType, event: str, _: Any) -> None:
-    if event == "call" and any(root in frame.f_code.co_filename for root in _ROOTS):
+    if event == "call" and _PACKAGES.search(frame.f_code.co_filename):
         _calls.append(frame.f_code.co_filename)
 
 
