@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -199,17 +200,40 @@ def command(model: Path, source: Path, output: Path) -> list[str]:
     return [sys.executable, "-m", "embedwell", "embed", str(source), "-o", str(output), *options]
 
 
+@pytest.fixture(scope="module")
+def slow_run(
+    tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], list[str]]:
+    """Function that returns a command, for an output, so slow that it is stopped in time."""
+    model = tiny_bert(**COMPILED, num_hidden_layers=24)
+    source = write_parquet(tmp_path_factory.mktemp("slow") / "in.parquet", COUNT)
+    return lambda output: command(model, source, output)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    slow_run: Callable[[Path], list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, bytes]:
+    """The output of a run that is not stopped."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    subprocess.run(slow_run(output), check=True)
+    return contents(output)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("part", "number"), [(1, signal.SIGKILL), (5, signal.SIGKILL), (3, signal.SIGINT)]
 )
 def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
-    part: int, number: signal.Signals, tiny_bert: Folder, tmp_path: Path
+    part: int,
+    number: signal.Signals,
+    slow_run: Callable[[Path], list[str]],
+    undisturbed: dict[str, bytes],
+    tmp_path: Path,
 ) -> None:
-    model = tiny_bert(**COMPILED, num_hidden_layers=24)  # so slow that it is stopped in time
-    path, out = write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
+    out = tmp_path / "out"
     last = out / f"part-{COUNT // PART_ROWS - 1:06}.parquet"
-    with subprocess.Popen(command(model, path, out), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(slow_run(out), stderr=subprocess.PIPE, text=True) as process:
         while not (out / f"part-{part:06}.parquet").exists():
             assert process.poll() is None
             time.sleep(0.001)
@@ -219,9 +243,8 @@ def test_a_stopped_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one
     if number == signal.SIGINT:
         assert process.returncode == 128 + number
         assert f"Stopped. {out} has " in log and log.endswith("command with --resume.\n")
-    subprocess.run(command(model, path, out), check=True)
-    subprocess.run(command(model, path, tmp_path / "undisturbed"), check=True)
-    assert last.exists() and contents(out) == contents(tmp_path / "undisturbed")
+    subprocess.run(slow_run(out), check=True)
+    assert last.exists() and contents(out) == undisturbed
 
 
 def test_a_stopped_run_into_a_file_names_the_command_that_could_be_resumed(
