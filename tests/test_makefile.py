@@ -148,14 +148,20 @@ def test_tests_install_pytorch_next_to_the_kernels_and_the_server_nothing_after_
     assert installed(checkout, ".venv/runtime")[0] == []
 
 
-def test_everything_is_checked_two_stages_at_a_time(checkout: Path) -> None:
+@pytest.fixture
+def commands_of_check(checkout: Path) -> str:
+    """The commands of `make check`, none of which is run."""
     javascript = checkout / "tests" / "clients" / "js"
     javascript.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         (javascript / name).touch()
     (checkout / "deploy").mkdir()
     (checkout / "deploy" / "requirements.py").touch()
-    _, output = installed(checkout, "--dry-run", "check")
+    return installed(checkout, "--dry-run", "check")[1]
+
+
+def test_everything_is_checked_two_stages_at_a_time(commands_of_check: str) -> None:
+    output = commands_of_check
     assert "--keep-going --old-file pull -j 2" in output
     marks = re.findall(r"pytest .*-m (\w+)", output)
     assert {*marks} == {"compiler", "attack", "interpreter", "image", "without_torch"}
@@ -165,3 +171,10 @@ def test_everything_is_checked_two_stages_at_a_time(checkout: Path) -> None:
     folders = {line.partition(" ")[0] for line in of_all if "-k" not in line}
     contract = "tests/service/test_contract.py"  # by itself
     assert folders == {"tests/models", "tests/service", contract, "tests/service/bulk", "tests"}
+
+
+def test_the_tests_that_are_run_exist(commands_of_check: str) -> None:
+    lines = re.findall(r"pytest .*", commands_of_check)
+    paths = {path for line in lines for path in re.findall(r"\btests/[\w/.]+", line)}
+    assert {"tests/models/cpu_backend/test_library.py", "tests/service/desktop"} <= paths
+    assert [path for path in sorted(paths) if not (MAKEFILE.parent / path).exists()] == []
