@@ -1,4 +1,4 @@
-"""Formats of weights: who opens each kind of file, and who reads quantised layers.
+"""Formats of weights: what opens each kind of file, and what reads quantised layers.
 
 Each is named as "module:function", whose module is imported for a model that needs it.
 """
@@ -100,12 +100,13 @@ def _installed_reader(name: str) -> Callable[[JsonConfig], Quantization] | None:
     from importlib.metadata import entry_points  # reads the packages of the environment
 
     for entry in entry_points(group=GROUP, name=name):
+        package = entry.dist.name if entry.dist else "an unknown package"
         try:
             read: Callable[[JsonConfig], Quantization] = entry.load()
         except Exception as error:
             raise ModelError(
-                f"{GROUP} {name!r} ({entry.value}) cannot be imported: {error!r}; repair or "
-                "uninstall its package"
+                f"{GROUP} {name!r} of {package} ({entry.value}) cannot be imported: {error!r}; "
+                f"repair or uninstall {package}"
             ) from error
         return read
     return None
