@@ -1,4 +1,4 @@
-"""Files with the chat templates of a model folder, and who reads them."""
+"""Files with the chat templates of a model folder, and what reads them."""
 
 import pkgutil
 from collections.abc import Mapping

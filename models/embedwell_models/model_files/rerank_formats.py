@@ -1,4 +1,4 @@
-"""Names of the published formats of rerankers that are language models, and who has their texts.
+"""Names of the published formats of rerankers that are language models, and what has their texts.
 
 These models read a query with one document, or with a list of documents, as one sequence; a decoder
 reads the query alone.

@@ -1,4 +1,4 @@
-"""Tokenizers that are not in a tokenizer.json: how a folder is recognised, and who loads it."""
+"""Tokenizers that are not in a tokenizer.json: how a folder is recognised, and what loads it."""
 
 import pkgutil
 from collections.abc import Callable, Mapping
