@@ -4,13 +4,12 @@ T tokens, D hidden size, H heads.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
 from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import KINDS
-from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
@@ -31,7 +30,8 @@ def load(model: LoadedModel) -> "DecisionOutputs":
     description = model.description
     options = DecisionOptions.read(description.encoder)
     width = description.spec.config.hidden_size
-    arrays = _read(description.encoder, width, options.layers)
+    shapes = dict(_shapes(width, options.layers))
+    arrays = weights.read_others(description.encoder, shapes, lambda name: name.startswith(_PARTS))
     head = DecisionHead(arrays, options.layers, model.linear)
     return DecisionOutputs(model, head, arrays["type_emb.weight"], options)
 
@@ -120,22 +120,6 @@ def first_ids_of_kinds(tokenizer: Tokenizer) -> list[int]:
     if len({*first}) < len(KINDS):
         raise ModelError("the tokenizer of a decision model does not tell its questions apart")
     return first
-
-
-def _read(folder: Path, width: int, layers: int) -> Mapping[str, Floats]:
-    expected = dict(_shapes(width, layers))
-    arrays = {
-        name: safetensors_files.to_finite_float32(folder, name, tensor)
-        for name, tensor in weights.iterate_tensors(folder)
-        if name.startswith(_PARTS)
-    }
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if wrong := [name for name in {**expected, **shapes} if shapes.get(name) != expected.get(name)]:
-        raise ModelError(
-            f"{folder}: {wrong[0]} has the shape {shapes.get(wrong[0])}; config.json requires "
-            f"{expected.get(wrong[0])}"
-        )
-    return arrays
 
 
 def _shapes(width: int, layers: int) -> Iterator[tuple[str, tuple[int, ...]]]:

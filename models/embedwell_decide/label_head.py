@@ -5,16 +5,14 @@ T tokens, N labels, D hidden size.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_decide.label_options import LabelOptions
-from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.layers import LinearFactory
-from embedwell_models.errors import ModelError
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
@@ -46,7 +44,10 @@ def load(model: LoadedModel) -> "LabelOutputs":
     """Load the layers of a model; raises ModelError for missing tensors or wrong shapes."""
     description = model.description
     options = LabelOptions.read(description.encoder)
-    arrays = _read(description.encoder, description.spec.config.hidden_size, options)
+    shapes = dict(_shapes(description.spec.config.hidden_size, options.scorer))
+    arrays = weights.read_others(
+        description.encoder, shapes, lambda name: name.removeprefix(PREFIX) in shapes, PREFIX
+    )
     return LabelOutputs(model, LabelHead(arrays, options, model.linear), options)
 
 
@@ -180,22 +181,6 @@ _SCORERS: Mapping[str, Callable[[Networks], Scorer]] = {
 def _unit(rows: Floats) -> Floats:
     unit: Floats = rows / (np.sqrt(np.square(rows).sum(axis=1, keepdims=True)) + _TINY)
     return unit
-
-
-def _read(folder: Path, width: int, options: LabelOptions) -> Mapping[str, Floats]:
-    expected = dict(_shapes(width, options.scorer))
-    arrays = {
-        name.removeprefix(PREFIX): safetensors_files.to_finite_float32(folder, name, tensor)
-        for name, tensor in weights.iterate_tensors(folder)
-        if name.removeprefix(PREFIX) in expected
-    }
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if wrong := [name for name in expected if shapes.get(name) != expected[name]]:
-        raise ModelError(
-            f"{folder}: {PREFIX}{wrong[0]} has the shape {shapes.get(wrong[0])}; config.json "
-            f"requires {expected[wrong[0]]}"
-        )
-    return arrays
 
 
 def _shapes(width: int, scorer: str) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import StateLayersSpec
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
-from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
 NORM_EPS = 1e-5
@@ -74,7 +73,9 @@ def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
     The latents, their keys and their values are the same for every token. The products with the
     query and output matrices are therefore computed once.
     """
-    arrays = _read(folder, spec)
+    arrays = weights.read_others(
+        folder, _shapes(spec), lambda name: name.startswith(spec.prefix), spec.prefix
+    )
     scores, values = _multiply_out(arrays, spec)
     (up, gate), (up_bias, gate_bias) = (
         np.split(array, 2) for array in _pair(arrays, f"{_FFN}.fn.net.0")
@@ -134,22 +135,6 @@ def load(folder: Path, spec: LatentSpec) -> Callable[[Encoder, LinearFactory, in
         return StateFunctionEncoder(encoder, LatentAttention(weights, linear), num_layers)
 
     return add
-
-
-def _read(folder: Path, spec: LatentSpec) -> Weights:
-    arrays = {
-        name.removeprefix(spec.prefix): safetensors_files.to_finite_float32(folder, name, tensor)
-        for name, tensor in weights.iterate_tensors(folder)
-        if name.startswith(spec.prefix)
-    }
-    actual, expected = {name: part.shape for name, part in arrays.items()}, _shapes(spec)
-    if wrong := [name for name in {**expected, **actual} if actual.get(name) != expected.get(name)]:
-        name = wrong[0]
-        raise ModelError(
-            f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; config.json requires "
-            f"{expected.get(name)}"
-        )
-    return arrays
 
 
 def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:

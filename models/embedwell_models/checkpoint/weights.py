@@ -1,7 +1,7 @@
 """Loading of safetensors checkpoints under our own tensor names."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -182,6 +182,35 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Fl
     actual = {name: array.shape for name, array in read.items()}
     if actual != dict(shapes):
         raise ModelError(f"{path} has the shapes {actual}; config.json requires {dict(shapes)}")
+    return read
+
+
+def read_others(
+    folder: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    is_one: Callable[[str], bool],
+    prefix: str = "",
+) -> dict[str, Floats]:
+    """Read the tensors of layers after an encoder as float32, by their names without a prefix.
+
+    is_one: whether a name, with the prefix, is that of such a tensor. Raises ModelError for a
+    tensor that is missing, of another shape, or not among the shapes.
+    """
+    read = {
+        name.removeprefix(prefix): to_finite_float32(folder, name, tensor)
+        for name, tensor in iterate_tensors(folder)
+        if is_one(name)
+    }
+    if missing := [name for name in shapes if name not in read]:
+        raise ModelError(f"{folder}: the checkpoint lacks {prefix}{missing[0]}")
+    for name, array in read.items():
+        if name not in shapes:
+            raise ModelError(f"{folder}: config.json implies no {prefix}{name}")
+        if array.shape != shapes[name]:
+            raise ModelError(
+                f"{folder}: {prefix}{name} has the shape {array.shape}; config.json requires "
+                f"{shapes[name]}"
+            )
     return read
 
 

@@ -20,6 +20,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.table import PlainTable
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.tiny import reference
 
@@ -299,3 +300,25 @@ def test_of_the_file_only_the_used_rows_of_tables_stay_in_memory(
         embedder = Embedder.load(folder, device="cpu", dtype=dtype)
         embedder.embed(["a text"])
         assert resident(path) < rest / 2, dtype
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"a": (2, 3), "b": (3,)}, "the checkpoint lacks head.b"),
+        ({}, "config.json implies no head.a"),
+        ({"a": (3, 2)}, r"head.a has the shape \(2, 3\); config.json requires \(3, 2\)"),
+    ],
+)
+def test_tensors_after_an_encoder_have_the_shapes_that_its_options_require(
+    shapes: dict[str, tuple[int, ...]], message: str, tmp_path: Path
+) -> None:
+    tensors = {"head.a": torch.ones(2, 3), "encoder.a": torch.ones(1)}
+    save_file(tensors, tmp_path / "model.safetensors")
+
+    def read(shapes: dict[str, tuple[int, ...]]) -> dict[str, Floats]:
+        return weights.read_others(tmp_path, shapes, lambda name: "head" in name, "head.")
+
+    assert read({"a": (2, 3)})["a"].tolist() == [[1, 1, 1]] * 2
+    with pytest.raises(ModelError, match=message):
+        read(shapes)

@@ -133,7 +133,7 @@ def test_a_model_of_labels_has_no_other_outputs(tmp_path: Path) -> None:
             "encoder_config.model_type = 'qwen3' is not supported",
         ),
         ({"hidden_size": 32}, "hidden_size = 32 is not supported; supported: "),
-        ({"scorer_type": "mlp"}, "model.scorer.mlp.0.weight has the shape None"),
+        ({"scorer_type": "mlp"}, "the checkpoint lacks model.scorer.mlp.0.weight"),
     ],
     ids=lambda value: str(value)[:30],
 )
