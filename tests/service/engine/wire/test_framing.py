@@ -147,3 +147,15 @@ def test_a_connection_is_closed_if_the_other_end_does_not_read(
     connection.send("much", bytes(5_000_000))
     with pytest.raises(EOFError):
         connection.receive(wait=True)
+
+
+def test_a_message_of_more_buffers_than_a_system_call_takes_is_sent_before_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    sender, receiver = (HttpProcessConnection(each, running()) for each in (ours, theirs))
+    with ours, theirs:
+        sender.send(["many"], *[bytes([i % 256]) for i in range(3000)])
+        ours.shutdown(socket.SHUT_WR)
+        [(header, body)] = receiver.receive(wait=True)
+        assert header == ["many"] and bytes(body) == bytes(i % 256 for i in range(3000))
+        with pytest.raises(EOFError):
+            receiver.receive(wait=True)
