@@ -58,7 +58,7 @@ class InheritedServer:
     port: port on which the server listens; 0 if it listens on Unix sockets alone.
     listener_fds: for each HTTP process, the descriptors of its listening sockets.
     started: start time of the server, in seconds since 1970.
-    handed_over: whether the sockets are systemd's, which keeps them open for the next start.
+    handed_over: whether the sockets are systemd's or launchd's, and stay open for the next start.
     """
 
     settings: Settings

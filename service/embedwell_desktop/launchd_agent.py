@@ -1,4 +1,4 @@
-"""An agent of launchd on macOS, which keeps the server running while the user is logged in.
+"""An agent of launchd on macOS, whose socket starts the server with the first request.
 
 man 5 launchd.plist
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
+from embedwell.launch.socket_activation import LAUNCHD_NAME
+
 _LABEL = "embedwell"
 
 
 class LaunchdAgent:
     """The agent's file in the user's folder."""
-
-    starts_on_demand = False
 
     def __init__(self) -> None:
         library = Path.home() / "Library"
@@ -40,10 +40,11 @@ class LaunchdAgent:
         """Write the file."""
         agent = {
             "Label": _LABEL,
-            "ProgramArguments": [*command, "--unix-socket", str(self.socket)],
+            "ProgramArguments": command,
             "WorkingDirectory": str(folder),
-            "RunAtLoad": True,
-            "KeepAlive": True,
+            "Sockets": {
+                LAUNCHD_NAME: {"SockPathName": str(self.socket), "SockPathMode": 0o600},
+            },
             "StandardOutPath": str(self._log),
             "StandardErrorPath": str(self._log),
         }

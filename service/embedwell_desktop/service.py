@@ -19,8 +19,6 @@ class ServiceManager(Protocol):
     """Installs a service of this user; all methods raise ClickException."""
 
     socket: Path
-    starts_on_demand: bool
-    """Whether the first request starts the server."""
 
     def install(self, command: list[str], folder: Path) -> list[str]:
         """Install a command that runs in a folder; return hints for the user."""
@@ -39,8 +37,7 @@ class ServiceManager(Protocol):
 def service() -> None:
     """Let the system start a server for your programs, without an administrator's rights.
 
-    With systemd, the server starts with the first request, and ends after 15 minutes without one.
-    On macOS, launchd keeps it running while you are logged in.
+    The server starts with the first request, and ends after 15 minutes without one.
     """
 
 
@@ -59,10 +56,9 @@ def install(options: tuple[str, ...]) -> None:
             raise click.UsageError(f"the service listens on {manager.socket}; leave out --{flag}")
     chosen |= settings_in_file()
     command = [sys.executable, "-P", "-m", "embedwell", "serve", *options]
-    if manager.starts_on_demand:
-        command += [] if "idle_exit" in chosen else ["--idle-exit", "15m"]
-        # Otherwise the request that starts the server would be refused while the model loads.
-        command += [] if {"keep", "devices"} & chosen else ["--keep", "on_demand"]
+    command += [] if "idle_exit" in chosen else ["--idle-exit", "15m"]
+    # Otherwise the request that starts the server would be refused while the model loads.
+    command += [] if {"keep", "devices"} & chosen else ["--keep", "on_demand"]
     hints = manager.install(command, Path.cwd())
     click.echo(manager.socket)
     for hint in hints:

@@ -39,8 +39,6 @@ WorkingDirectory={folder}
 class SystemdUnits:
     """The two units in the user's folder."""
 
-    starts_on_demand = True
-
     def __init__(self) -> None:
         config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
         self._folder = Path(config) / "systemd" / "user"

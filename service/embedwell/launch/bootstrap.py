@@ -150,7 +150,7 @@ class Listeners:
 
     settings: those of the server, with the addresses on which it listens.
     groups: the sockets of each HTTP process.
-    handed_over: whether systemd has opened the sockets.
+    handed_over: whether systemd or launchd has opened the sockets.
     """
 
     settings: Settings
@@ -167,7 +167,7 @@ class Listeners:
 def open_listeners(settings: Settings, stack: ExitStack) -> Listeners:
     """Open the sockets of each HTTP process, until the stack is closed; raises OSError.
 
-    Sockets that systemd hands over take the place of those in the settings.
+    Sockets that systemd or launchd hands over take the place of those in the settings.
     """
     if handed_over := handed_over_listeners():
         groups = [handed_over] * settings.workers

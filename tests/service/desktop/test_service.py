@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from embedwell.cli.commands import main
 from embedwell.cli.env_file import settings_in_file
+from embedwell.launch.socket_activation import LAUNCHD_NAME
 from embedwell_desktop.launchd_agent import LaunchdAgent
 from embedwell_desktop.service import _manager
 from embedwell_desktop.systemd_units import SystemdUnits
@@ -160,13 +161,16 @@ def test_an_option_that_the_service_cannot_have_is_refused(
     assert refused.exit_code == 2 and message in refused.output
 
 
-def test_the_agent_of_launchd_listens_on_its_socket(folders: Path) -> None:
+def test_the_agent_of_launchd_lets_the_first_request_start_the_server(folders: Path) -> None:
     agent = LaunchdAgent()
     agent.write(["python", "serve"], Path("/a folder"))
     written = plistlib.loads((folders / "Library/LaunchAgents/embedwell.plist").read_bytes())
-    arguments = ["python", "serve", "--unix-socket", str(agent.socket)]
-    assert written["ProgramArguments"] == arguments and written["WorkingDirectory"] == "/a folder"
-    assert written["RunAtLoad"] is written["KeepAlive"] is True
+    assert written["ProgramArguments"] == ["python", "serve"]
+    assert written["WorkingDirectory"] == "/a folder"
+    [(name, listener)] = written["Sockets"].items()
+    assert listener == {"SockPathName": str(agent.socket), "SockPathMode": 0o600}
+    assert name == LAUNCHD_NAME
+    assert not written.keys() & {"RunAtLoad", "KeepAlive"}, "it would not wait for a request"
 
 
 def test_a_system_without_a_manager_has_a_line_for_docker() -> None:

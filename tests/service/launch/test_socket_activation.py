@@ -1,5 +1,6 @@
-"""Sockets that systemd hands over to a server."""
+"""Sockets that systemd or launchd hands over to a server."""
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from embedwell.launch.socket_activation import handed_over_listeners
+import hatch_build
+from embedwell.launch.socket_activation import launchd_listeners, systemd_listeners
 from tests.conftest import COMPILED, Folder
 from tests.service.launch.health_checks import HealthChecks
 from tests.service.server import UnixServer
@@ -23,6 +25,34 @@ os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAME
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
 """A program that starts a service as systemd does, with a socket as descriptor 3."""
+
+
+LAUNCHD = """
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+extern "C" int launch_activate_socket(const char *name, int **descriptors, size_t *count) {
+  if (STATUS) return STATUS;
+  if (std::strcmp(name, "embedwell")) return ENOENT;
+  *descriptors = (int *)std::malloc(sizeof(int));
+  **descriptors = DESCRIPTOR;
+  *count = 1;
+  return 0;
+}
+"""
+"""The function of macOS's system library by which launchd hands over a socket."""
+
+
+def compiled_launchd(folder: Path, status: str, descriptor: int) -> ctypes.CDLL:
+    """Compile a library whose function hands over a descriptor, or returns an error number."""
+    compiler = hatch_build.compiler()
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    source, library = folder / "launchd.cpp", folder / "launchd.so"
+    source.write_text(LAUNCHD)
+    values = [f"-DSTATUS={status}", f"-DDESCRIPTOR={descriptor}"]
+    subprocess.run([*compiler, *values, "-shared", "-fPIC", "-o", library, source], check=True)
+    return ctypes.CDLL(str(library))
 
 
 class ActivatedServer(UnixServer):
@@ -67,7 +97,7 @@ def test_clients_of_a_server_that_ends_are_served_by_the_next(
 
 def test_sockets_for_another_process_are_not_taken() -> None:
     variables = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "HOME": "/"}
-    assert handed_over_listeners(variables) == []
+    assert systemd_listeners(variables) == []
     assert variables == {"HOME": "/"}, "child processes would take them for theirs"
 
 
@@ -86,3 +116,30 @@ handed_over_listeners()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("OSError: descriptor 3 (embed) of LISTEN_FDS is not a listening socket")
+
+
+def test_the_socket_of_launchd_is_taken(listener: socket.socket, tmp_path: Path) -> None:
+    library = compiled_launchd(tmp_path, "0", os.dup(listener.fileno()))
+    [taken] = launchd_listeners(library)
+    with taken:
+        assert taken.getsockname() == listener.getsockname()
+        assert not taken.get_inheritable()
+
+
+@pytest.mark.parametrize("status", ["ESRCH", "ENOENT"])
+def test_without_a_socket_of_launchd_none_is_taken(status: str, tmp_path: Path) -> None:
+    assert launchd_listeners(compiled_launchd(tmp_path, status, -1)) == []
+
+
+def test_a_socket_of_launchd_that_was_taken_before_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="launchd does not hand over its socket"):
+        launchd_listeners(compiled_launchd(tmp_path, "EALREADY", -1))
+
+
+def test_a_descriptor_of_launchd_of_another_kind_is_refused(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    library = compiled_launchd(tmp_path, "0", reader)
+    with pytest.raises(OSError, match=r"\(embedwell\) of launchd is not a listening socket"):
+        launchd_listeners(library)
+    os.close(reader)
+    os.close(writer)
