@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from docs.build import settings_page
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("docs/*.md"))]
+GENERATED = re.compile(
+    r"<!-- ([a-z ]+): written by make openapi -->.*?<!-- end of \1 -->", re.DOTALL
+)
 OLD_WORDS = re.compile(r"\bbeside\b|\bis no [a-z]+\b|\bthat is of\b", re.IGNORECASE)
 
 
@@ -39,5 +44,8 @@ def test_the_readme_is_an_introduction() -> None:
 
 
 def test_the_pages_for_users_are_read_in_a_day() -> None:
-    words = sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES)
-    assert words <= 38_000, f"{words} words: say less, or say it once"
+    # Not the lists of settings and of families, which grow with them.
+    pages = [page for page in PAGES if page != settings_page.FILE]
+    written = [GENERATED.sub("", page.read_text(encoding="utf-8")) for page in pages]
+    words = sum(len(text.split()) for text in written)
+    assert words <= 35_900, f"{words} words: say less, or say it once"
