@@ -1,6 +1,7 @@
 """Composition root: build the application of an HTTP process from its parts; list the endpoints."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,6 +33,8 @@ from embedwell.settings.settings import Settings
 from embedwell.telemetry.exports import MetricsExport, RequestSpans
 from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
+
+log = logging.getLogger(__name__)
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
 _FORM_BYTES = 1 << 12  # bytes of a form around a file
@@ -103,7 +106,7 @@ def _create_routers(
         routes=routes,
     )
     own = (_router(name, server) for name in doors.ROUTES)
-    others = (create_router(server) for create_router in doors.load_extension_routes())
+    others = _extension_routers(server, routers)
     for router in chain(own, others):
         routers.append(router)
         for path, route in direct_routes(router).items():
@@ -123,6 +126,33 @@ def create_router(name: str, server: ServerState) -> APIRouter:
     """Create a router of doors.ROUTES; imports its module."""
     router: APIRouter = doors.load(doors.ROUTES[name])(server)
     return router
+
+
+def _extension_routers(server: ServerState, before: Sequence[APIRouter]) -> Iterator[APIRouter]:
+    """Create the routers of other packages, and warn of their routes that others have, too.
+
+    before: all routers before the one that is created next.
+    """
+    for package, create in doors.load_extension_routes():
+        router: APIRouter = create(server)
+        taken = _calls(*before)
+        for method, path in _calls(router):
+            if (method, path) in taken:
+                log.warning(
+                    "%s %s of %s is ignored: another router has this path", method, path, package
+                )
+        yield router
+
+
+def _calls(*routers: APIRouter) -> list[tuple[str, str]]:
+    """List methods and paths of routes."""
+    routes = chain.from_iterable(router.routes for router in routers)
+    return [
+        (method, route.path)
+        for route in routes
+        if isinstance(route, Route)
+        for method in sorted(route.methods or ())
+    ]
 
 
 def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:

@@ -108,9 +108,10 @@ def import_routes() -> None:
         load(ROUTES[name])
 
 
-def load_extension_routes() -> Iterator[Any]:
-    """Import the functions of other packages; raises ExtensionError."""
-    yield from map(_load_entry, _entry_points(_ROUTES))
+def load_extension_routes() -> Iterator[tuple[str, Any]]:
+    """Import the functions of other packages, with the packages' names; raises ExtensionError."""
+    for entry in _entry_points(_ROUTES):
+        yield _package(entry), _load_entry(entry)
 
 
 def load(name: str) -> Any:
@@ -124,11 +125,15 @@ def _entry_points(group: str) -> "list[EntryPoint]":
     return sorted(entry_points(group=group), key=lambda entry: entry.name)
 
 
+def _package(entry: "EntryPoint") -> str:
+    return entry.dist.name if entry.dist else "an unknown package"
+
+
 def _load_entry(entry: "EntryPoint") -> Any:
     try:
         return entry.load()
     except Exception as error:
-        package = entry.dist.name if entry.dist else "an unknown package"
+        package = _package(entry)
         raise ExtensionError(
             f"{entry.group} {entry.name!r} of {package} ({entry.value}) cannot be imported: "
             f"{error!r}; repair or uninstall {package}"

@@ -194,7 +194,9 @@ async def refused(app):
 
 assert asyncio.run(refused(app(Settings()))) == ["inputs", "inputs"]
 """
-    subprocess.run([sys.executable, "-c", program, minilm_folder], check=True)
+    arguments = [sys.executable, "-c", program, str(minilm_folder)]
+    done = subprocess.run(arguments, check=True, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == "POST /embed of acme_same is ignored: another router has this path\n"
 
 
 def test_an_own_command_has_precedence_and_imports_no_other(tmp_path: Path) -> None:
