@@ -36,6 +36,7 @@ def install(environment: Path, name: str, module: str, entry_points: str) -> Non
 
 def of_toml(text: str) -> str:
     """Entry points of a pyproject.toml as those of an installed package."""
+    text = text[text.index("[project.entry-points") :]
     return text.replace("project.entry-points.", "").replace('"', "")
 
 
@@ -54,6 +55,8 @@ def test_a_package_adds_a_route_and_a_command(acme: Path, minilm_folder: Path) -
         response = server.post("/centroid", {"texts": TEXTS})
         assert response.status_code == 200 and int(response.headers["x-tokens"]) > 4
         assert "/centroid" in server.client.get("/openapi.json").json()["paths"]
+        empty = server.post("/centroid", {"texts": ["a", 1]}).json()
+        assert (empty["param"], empty["index"]) == ("texts", 1)
         embedded = np.array(server.post("/embed", {"inputs": TEXTS}).json())
     np.testing.assert_allclose(response.json(), embedded.mean(axis=0), atol=1e-6)
     assert "Print the average of the vectors" in CliRunner().invoke(main, ["--help"]).output
