@@ -13,7 +13,7 @@ class StartupChoices:
 
     trials: how each tried precision compares with float32.
     rate: tokens per second of a full batch.
-    fingerprint: that of the model, see embedwell_models.embedder.Embedder.
+    fingerprint: that of the model, see TokenIdEmbedder.
     measured_at: seconds since 1970.
     """
 

@@ -162,7 +162,7 @@ class MeasuredDevice(Protocol):
 
 
 class MeasuredModel(Protocol):
-    """The parts of embedwell_models.embedder.Embedder that are measured."""
+    """The parts of a TokenIdEmbedder that are measured."""
 
     @property
     def device(self) -> MeasuredDevice: ...

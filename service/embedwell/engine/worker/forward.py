@@ -29,7 +29,7 @@ _NO_ROWS: Floats = np.empty((0, 0), dtype=np.float32)
 
 
 class ForwardModel(Protocol):
-    """The parts of embedwell_models.embedder.Embedder that compute vectors."""
+    """The parts of a TokenIdEmbedder that compute vectors."""
 
     def encode(
         self,
