@@ -25,6 +25,8 @@ READING = [
     ROOT / "models/embedwell_vision/reader.py",
 ]
 CODE = re.compile(r'(?:\bcode=|\bcode: str = |\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
+WITH_PACKAGES = ("embedwell_models", "embedwell_classic")
+"""Packages of models/ whose own packages the architecture page lists."""
 NEVER_SENT = {"client_gone", "too_large", "unsupported"}  # the client is gone; base classes
 IN_BATCHES = {  # of the problems that a failed batch lists
     *("empty_file", "too_many_requests", "too_many_lines", "line_too_long"),
@@ -40,6 +42,15 @@ def test_the_list_of_errors_has_exactly_the_codes_of_the_source() -> None:
     }
     cells = re.findall(r"^- \d+ (`.*?):", ERRORS, re.MULTILINE)
     assert codes - NEVER_SENT - IN_BATCHES == set(re.findall(r"`([a-z_]+)`", "".join(cells)))
+
+
+def test_the_architecture_page_has_every_package() -> None:
+    page = (ROOT / "docs" / "developers" / "architecture.md").read_text(encoding="utf-8")
+    above = ("models", "service", *map("models/{}".format, WITH_PACKAGES), "service/embedwell")
+    modules = (module for each in above for module in (ROOT / each).glob("*/*.py"))
+    packages = {module.parent.relative_to(ROOT).as_posix() for module in modules}
+    linked = set(re.findall(r"\]\(\.\./\.\./([\w/]+)\)", page)) | {"service/embedwell"}
+    assert len(packages) > 30 and packages - linked == set()
 
 
 class Axes:

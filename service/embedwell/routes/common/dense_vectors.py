@@ -91,9 +91,9 @@ class EmbedRequest(InputBody):
         return self.model_copy(update={**fields, "parameters": None})
 
     @classmethod
-    def of_texts(cls, texts: Sequence[str]) -> Self:
-        """Build a request for texts with the default options."""
-        return cls(inputs=input_list(texts))
+    def of_texts(cls, texts: Sequence[str], **fields: Any) -> Self:
+        """Build a request for texts; other fields have their defaults unless they are given."""
+        return cls(inputs=input_list(texts), **fields)
 
     def encode(self, vectors: Floats) -> Vectors:
         """Encode vectors (B, D) in the requested number type and format; raises NotFinite."""
