@@ -138,7 +138,7 @@ class _Builder:
         if isinstance(spec.mixer, DeltaNetSpec):
             return self._delta_net(layer, spec.mixer)
         attention = spec.mixer
-        assert isinstance(attention, AttentionSpec)  # see kernels_support
+        assert isinstance(attention, AttentionSpec)  # see why_unsupported
         order = paired_order(attention.positions, attention.head_size)
         return {
             "qkv": self._heads(layer, attention, order),

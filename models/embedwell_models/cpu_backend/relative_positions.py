@@ -89,7 +89,7 @@ def relative_rows(
     minus key. Zeros follow. None if the model lacks the scores. linear: a factory in float32.
     """
     scheme, heads = config.attention.positions, config.attention.heads
-    assert isinstance(scheme, Disentangled)  # see kernels_support
+    assert isinstance(scheme, Disentangled)  # see why_unsupported
     if not (scheme.content_to_position if part == "key" else scheme.position_to_content):
         return None
     name = f"{layer}.{'' if scheme.shared else 'position_'}{part}"

@@ -1,5 +1,6 @@
 """Check whether the kernels can compute a model."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from embedwell_models.checkpoint.weights import Weights
@@ -21,53 +22,87 @@ from embedwell_models.positions.schemes import (
 )
 
 
-def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
-    """Whether the kernels can compute a model."""
+def why_unsupported(config: EncoderConfig, weights: Weights) -> str:
+    """Return why the kernels cannot compute a model; "" if they can."""
+    return next(filter(None, _reasons(config, weights)), "")
+
+
+def _reasons(config: EncoderConfig, weights: Weights) -> Iterator[str]:
+    """Yield what has no kernel, and "" for what has one."""
     layers, usual = config.layers, config.attention
-    return all(
-        (
-            config.hidden_size % 64 == 0,
-            all(_network_fits(layer, config) for layer in layers),
-            all(_mixer_fits(layer, usual, weights) for layer in layers),
-            _gates_fit(config, weights),
-            _tables_fit(config, weights),
-            config.arrangement in NORMS,
-            _has_kernel(usual.positions),
-            _have_equal_rows({each.positions for each in layers if _attends(each)}),
-        )
-    )
+    yield _unless_multiple(64, "hidden_size", config.hidden_size)
+    for layer in layers:
+        yield _reason_of_network(layer, config)
+        yield _reason_of_mixer(layer, usual, weights)
+    yield _reason_of_gates(config, weights)
+    if not _tables_fit(config, weights):
+        yield "its tables are not as wide as its layers"
+    if config.arrangement not in NORMS:
+        yield f"there is no kernel for the arrangement {config.arrangement} of norms"
+    if not _has_kernel(usual.positions):
+        yield "there is no kernel for its positions"
+    if not _have_equal_rows({each.positions for each in layers if _attends(each)}):
+        yield "positions differ between layers"
+
+
+def _unless_multiple(divisor: int, name: str, size: int) -> str:
+    return f"{name} is {size}, not a multiple of {divisor}" if size % divisor else ""
 
 
 def _attends(layer: LayerSpec) -> bool:
     return isinstance(layer.mixer, AttentionSpec)
 
 
-def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> bool:
-    attention = layer.mixer
-    if isinstance(attention, DeltaNetSpec):
-        return _delta_net_fits(attention)
-    if not isinstance(attention, AttentionSpec):
-        return isinstance(attention, ConvolutionSpec)
-    size = attention.head_size
+def _reason_of_mixer(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> str:
+    mixer = layer.mixer
+    if isinstance(mixer, DeltaNetSpec):
+        return _reason_of_delta_net(mixer)
+    if isinstance(mixer, AttentionSpec):
+        return _reason_of_attention(mixer, usual) or _reason_of_norms(layer, mixer, weights)
+    return (
+        "" if isinstance(mixer, ConvolutionSpec) else "there is no kernel for a kind of its layers"
+    )
+
+
+def _reason_of_attention(attention: AttentionSpec, usual: AttentionSpec) -> str:
+    if (attention.scale, attention.softcap) != (usual.scale, usual.softcap):
+        return "the scale or softcap of attention differs between layers"
+    if attention.window_after not in (None, attention.window):
+        return "a window of attention has two sizes"
+    if attention.global_first:
+        return "the first token has an attention of its own"
+    size, width = attention.head_size, attention.heads * attention.head_size
+    return _unless_multiple(32, "the width of a head", size) or _unless_multiple(
+        64, "the width of all heads", width
+    )
+
+
+def _reason_of_norms(layer: LayerSpec, attention: AttentionSpec, weights: Weights) -> str:
     names = (f"layers.{layer.weights}.{part}_norm.weight" for part in ("query", "key"))
-    by_head = all(len(weights[name]) == size for name in names if name in weights)
-    fits = size % 32 == attention.heads * size % 64 == 0 and by_head
-    same = (attention.scale, attention.softcap) == (usual.scale, usual.softcap)
-    even = attention.window_after in (None, attention.window)
-    return fits and same and even and not attention.global_first
+    by_head = all(len(weights[name]) == attention.head_size for name in names if name in weights)
+    return "" if by_head else "a norm of queries or keys is of all heads together"
 
 
-def _delta_net_fits(spec: DeltaNetSpec) -> bool:
-    return spec.size % 32 == spec.key_size % 32 == spec.heads * spec.size % 64 == 0
+def _reason_of_delta_net(spec: DeltaNetSpec) -> str:
+    return (
+        _unless_multiple(32, "the width of a value of linear attention", spec.size)
+        or _unless_multiple(32, "the width of a key of linear attention", spec.key_size)
+        or _unless_multiple(64, "the width of all values of linear attention", spec.sizes[2])
+    )
 
 
-def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
+def _reason_of_network(layer: LayerSpec, config: EncoderConfig) -> str:
     network, usual = layer.feed_forward, config.feed_forward
-    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0) or network.adapter:
-        return False
+    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0):
+        return "feed-forward networks differ between layers"
+    if network.adapter:
+        return "layers have adapters"
+    if not network.experts:
+        return ""
     # Experts read the rows that their results are added to.
-    fits = network.inner % 64 == 0 and config.arrangement == "post" and not network.gated
-    return not network.experts or fits
+    if config.arrangement != "post" or network.gated:
+        return "experts are gated, or have a norm before them"
+    return _unless_multiple(64, "the inner width of experts", network.inner)
 
 
 def _tables_fit(config: EncoderConfig, weights: Weights) -> bool:
@@ -77,9 +112,13 @@ def _tables_fit(config: EncoderConfig, weights: Weights) -> bool:
     return config.embedding_size == config.hidden_size
 
 
-def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
+def _reason_of_gates(config: EncoderConfig, weights: Weights) -> str:
     norm = weights.get("gates_norm.weight")
-    return norm is None or (len(norm) % 64 == 0 and config.arrangement == "sandwich")
+    if norm is None:
+        return ""
+    if config.arrangement != "sandwich":
+        return "layers with inputs of their own have other norms"
+    return _unless_multiple(64, "the width of the layers' own inputs", len(norm))
 
 
 def _has_kernel(scheme: Scheme) -> bool:

@@ -21,7 +21,7 @@ from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.support import why_unsupported
 from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory, is_table
 from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.device import (
@@ -187,17 +187,21 @@ def why_torch(
     """Return what torch computes of an encoder; None if the kernels or numpy compute all of it."""
     if device.type != "cpu":
         return f"the device {device}"
-    if is_table(weights) or _kernels_compute(spec, weights, cpu_features):
+    if is_table(weights):
         return None
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
-    return f"the layers of this {spec.config.family} model"
+    why = _why_no_kernels(spec, weights)
+    return f"the layers of this {spec.config.family} model ({why})" if why else None
 
 
 def _kernels_compute(spec: ModelSpec, weights: Weights, cpu_features: frozenset[str]) -> bool:
     is_compiled = library.best_isa("float32", cpu_features) is not None
-    alone = spec.decoder is None
-    return is_compiled and alone and kernels_support(spec.config, weights)
+    return is_compiled and not _why_no_kernels(spec, weights)
+
+
+def _why_no_kernels(spec: ModelSpec, weights: Weights) -> str:
+    return "it has a decoder" if spec.decoder else why_unsupported(spec.config, weights)
 
 
 def why_torch_for_custom_encoder(description: ModelDescription) -> str | None:

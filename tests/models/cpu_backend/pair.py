@@ -18,7 +18,7 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
 from embedwell_models.cpu_backend.relative_positions import position_bias
 from embedwell_models.cpu_backend.rotation import rotate
-from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.support import why_unsupported
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
@@ -101,7 +101,7 @@ class Pair:
         if not isinstance(model, Twin):
             model = Twin(model, weights or random_weights(model))
         self.twin, self.config, self.weights = model, model.config, model.weights
-        assert kernels_support(self.config, self.weights)
+        assert not why_unsupported(self.config, self.weights)
         self.sizes = {**self.twin.sizes}
         for name in [name for name in self.sizes if massive and name.endswith(".down")][:1]:
             self.sizes[name] = with_large(self.sizes[name])

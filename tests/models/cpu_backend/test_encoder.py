@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +19,8 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.positions.schemes import Alibi, Rotary, Scaling, Scheme
+from embedwell_models.positions.schemes import Scheme
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -31,15 +29,11 @@ from tests.models.built import BUILT, PAIRS, kernels, layouts
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
 from tests.models.shapes import (
     KINDS,
-    LONGROPE,
     VOCABULARY,
-    deberta,
     eva,
-    llama,
     mixture,
     modern,
     random_weights,
-    recurrent,
     shape,
 )
 from tests.models.threads import use_threads
@@ -371,39 +365,6 @@ def test_beside_massive_activations_a_text_is_the_same_bits_in_every_batch(
         assert np.array_equal(encoder.vectors(Batch.of([row]), ["mean"])[0], vector)
 
 
-def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
-    *first, last = config.layers
-    network = replace(last.feed_forward, **different)
-    return replace(config, layers=(*first, replace(last, feed_forward=network)))
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        with_feed_forward(shape(), activation="relu"),
-        with_feed_forward(shape(), inner=192),
-        modern(local={"scale": 0.5}),
-        shape(hidden=96, heads=3),
-        mixture(shape(inner=100)),
-        shape(heads=4),
-        shape(head_size=96, heads=1),
-        modern(local={"softcap": 30.0}),
-        modern(local={"window_after": 1}),
-        shape(embedding_size=32, norm="rms"),
-        shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
-        *(mixture(shape(**other)) for other in ({"arrangement": "pre"}, {"gated": True})),
-        deberta(buckets=40, max_distance=21),
-        modern(positions=Alibi()),
-        modern(local={"positions": Alibi()}),
-        modern(local={"positions": replace(LONGROPE, dim=32)}),
-        *(recurrent(llama(windows=()), 0, **size) for size in ({"size": 48}, {"key_size": 48})),
-        recurrent(llama(windows=()), 0, heads=3, key_heads=1, size=32),
-    ],
-)
-def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
-    assert not kernels_support(config, random_weights(config))
-
-
 @pytest.mark.full(after=7)
 @layouts
 @pytest.mark.parametrize("kind", ["scaled", "roberta", "albert", "llama"])
@@ -425,24 +386,6 @@ def test_weights_in_half_precision_give_the_bits_of_the_same_numbers(
 def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> None:
     layers = Pair.of(kernels, dtype, "albert").layers.layers
     assert len({layer.up.panels for layer in layers}) == 1 < len(layers)
-
-
-def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
-    config = KINDS["gates"]
-    assert kernels_support(config, random_weights(config, gate=64))
-    assert not kernels_support(config, random_weights(config, gate=96))
-    other = replace(config, arrangement="pre")
-    assert not kernels_support(other, random_weights(other, gate=64))
-    local = config.with_windows((5, None, 40), head_size=48)
-    assert not kernels_support(local, random_weights(local, gate=64))
-
-
-def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
-    weights = random_weights(shape(), normed=True)
-    assert kernels_support(shape(), weights)
-    assert not kernels_support(
-        shape(), {**weights, "layers.1.key_norm.weight": np.ones(64, np.float32)}
-    )
 
 
 @kernels

@@ -13,7 +13,7 @@ from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.support import why_unsupported
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
@@ -287,7 +287,7 @@ def test_the_compiled_encoder_is_faithful_in_every_precision(tmp_path: Path) -> 
     model = write_model(Case(TEXT, {}, sizes), tmp_path)
     write_tokenizer(tmp_path)
     spec = families.read(tmp_path)
-    assert kernels_support(spec.config, weights.load(tmp_path, spec))
+    assert not why_unsupported(spec.config, weights.load(tmp_path, spec))
     for dtype in precisions():
         embedder = Embedder.load(tmp_path, device="cpu", dtype=dtype)
         rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]

@@ -11,7 +11,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, LayerSpec
-from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.support import why_unsupported
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 
@@ -31,7 +31,7 @@ def test_the_column_says_which_models_need_torch(case: Case, tmp_path: Path) -> 
     arrays = weights.load(tmp_path, layout)
     named = column(case.model_type)
     needed = named == "yes" or case.model_type in NEED_TORCH.get(named, ())
-    assert kernels_support(*of_a_usual_size(layout.config, arrays)) is not needed
+    assert bool(why_unsupported(*of_a_usual_size(layout.config, arrays))) is needed
 
 
 def column(model_type: str) -> str:

@@ -24,6 +24,7 @@ from tests.conftest import Folder
 from tests.models.tiny import write_static_model
 
 CPU = Device("cpu")
+LAYERS = "the layers of this bert model (hidden_size is 48, not a multiple of 64)"
 needs_kernels = pytest.mark.skipif(
     library.best_isa("float32") is None, reason="no kernels for this processor"
 )
@@ -44,7 +45,7 @@ def test_the_kernels_alone_compute_a_model_that_they_know(tiny_bert: Folder) -> 
     [
         (CPU, "none", "a processor or an installation without compiled kernels"),
         (Device("cuda", 1), "auto", "the device cuda:1"),
-        pytest.param(CPU, "auto", "the layers of this bert model", marks=needs_kernels),
+        pytest.param(CPU, "auto", LAYERS, marks=needs_kernels),
     ],
 )
 def test_torch_computes_the_rest_and_the_reason_is_told(
@@ -63,7 +64,7 @@ def test_torch_computes_the_rest_and_the_reason_is_told(
     [
         ("cuda:1", "auto", "the device cuda:1"),
         ("cpu", "none", "a processor or an installation without compiled kernels"),
-        pytest.param("cpu", "auto", "the layers of this bert model", marks=needs_kernels),
+        pytest.param("cpu", "auto", LAYERS, marks=needs_kernels),
     ],
 )
 def test_where_torch_is_not_installed_the_message_says_what_needs_it(

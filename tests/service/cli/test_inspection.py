@@ -75,7 +75,12 @@ def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel
     ("size", "device", "isa", "reason"),
     [
         (64, "cpu", "auto", None),
-        (48, "cpu", "auto", "the layers of this bert model"),
+        (
+            48,
+            "cpu",
+            "auto",
+            "the layers of this bert model (hidden_size is 48, not a multiple of 64)",
+        ),
         (64, "cuda:1", "auto", "the device cuda:1"),
         (64, "cpu", "none", "a processor or an installation without compiled kernels"),
     ],

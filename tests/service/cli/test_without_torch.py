@@ -57,7 +57,7 @@ def test_the_message_says_what_needs_torch_and_how_to_install_it(
 ) -> None:
     model = str(tiny_bert())
     options = {
-        "the layers of this bert model": (),
+        "the layers of this bert model (hidden_size is 48, not a multiple of 64)": (),
         "the device cuda:0": ("--device", "cuda:0"),
         # The last, as it holds for the rest of the process.
         "a processor or an installation without compiled kernels": ("--isa", "none"),
