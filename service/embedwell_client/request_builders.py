@@ -46,12 +46,14 @@ class EmbedOptions(InputOptions, total=False):
     """Options of /embed; see docs/output.md.
 
     late_chunking: the texts are the chunks of one document.
+    muvera: one vector in place of a text's token vectors; see docs/multi-vector.md.
     """
 
     normalize: bool
     dimensions: int | None
     output_dtype: str
     late_chunking: bool
+    muvera: Mapping[str, int] | None
 
 
 class SparseOptions(InputOptions, total=False):

@@ -26,6 +26,7 @@ NOT_OFFERED = TEI | {
     "details",
     "partial",
     "outputs",
+    "pool_factor",  # of vectors of tokens
     "encoding_format",
     "layout",
     "parameters",
