@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from tests.models.families.checkpoint import relabel
 from tests.models.families.exact import exactly
-from tests.models.families.files import edit
+from tests.models.families.files import edit, rename
 from tests.models.page_models import NAME, head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import PROCESSOR, TEMPLATE, save, write_qwen3_vl
@@ -138,7 +137,7 @@ def write_colqwen3(
             return of.prefix.removesuffix("model.") + tensor
         return of.prefix + tensor.removeprefix("model.")
 
-    relabel(folder, published, head_tensors(head, of.head) if of.head else {})
+    rename(folder, published, head_tensors(head, of.head) if of.head else {})
     edit(folder, **of.config)
     if name == "nemotron":
         _change_attention(model.model.language_model)

@@ -10,9 +10,10 @@ from sentence_transformers import SentenceTransformer
 
 from embedwell_models import Embedder
 from tests.conftest import WORDS
-from tests.models.families.checkpoint import Case, configure
+from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 from tests.models.families.exact import assert_near, expected
+from tests.models.families.files import edit
 from tests.models.model_files.options import TRANSFORMER
 
 TEXT = [" ".join(WORDS)]
@@ -46,7 +47,7 @@ def test_a_text_is_read_as_far_as_by_sentence_transformers(
     length: int,
 ) -> None:
     write_model(CASES[model_type], tmp_path)
-    configure(tmp_path, **config)
+    edit(tmp_path, **config)
     files = {"modules.json": [TRANSFORMER], "sentence_bert_config.json": options}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")

@@ -1,6 +1,5 @@
 """Checkpoints of random weights, so large that a wrong detail shows, and what is true of each."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from embedwell_classic.encoders.custom_layers import CustomLayersEncoder
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.json_config import read_json
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.encoder.batch import Batch
@@ -28,6 +25,7 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 from tests.models.families.exact import Expected, each_exactly, expected, expected_list
+from tests.models.families.files import edit, rename
 from tests.models.random_weights import without_weights
 
 CPU = torch.device("cpu")
@@ -77,28 +75,12 @@ def write(case: Case, folder: Path) -> PreTrainedModel:
     return model
 
 
-def configure(folder: Path, *dropped: str, **changed: Any) -> None:
-    """Drop and change options in a checkpoint's config.json."""
-    path = folder / "config.json"
-    kept = {key: value for key, value in read_json(path).items() if key not in dropped}
-    path.write_text(json.dumps(kept | changed), encoding="utf-8")
-
-
-def relabel(
-    folder: Path, label: Callable[[str], str], added: Mapping[str, Tensor] | None = None
-) -> None:
-    """Rename the tensors of a checkpoint, and add other tensors."""
-    path = folder / "model.safetensors"
-    named = {label(name): tensor for name, tensor in load_file(path).items()}
-    save_file({**named, **(added or {})}, path)
-
-
 def assert_same_weights(
     folder: Path, label: Callable[[str], str], added: tuple[str, ...] = ()
 ) -> None:
     """Assert that a checkpoint with other names and unneeded tensors loads the same weights."""
     before = weights.load(folder, families.read(folder))
-    relabel(folder, label, {name: torch.zeros(1) for name in added})
+    rename(folder, label, {name: torch.zeros(1) for name in added})
     after = weights.load(folder, families.read(folder))
     assert after.keys() == before.keys()
     assert all(np.array_equal(after[name], array) for name, array in before.items())
@@ -107,7 +89,7 @@ def assert_same_weights(
 def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
     """Assert that a config.json with these options is refused, by the first name or `named`."""
     write(case, folder)
-    configure(folder, **options)
+    edit(folder, **options)
     with pytest.raises(ModelError, match=named or next(iter(options))):
         families.read(folder)
 

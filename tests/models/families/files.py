@@ -21,9 +21,9 @@ Tensors = dict[str, Tensor]
 def edit(folder: Path, *without: str, **values: Any) -> None:
     """Change keys of config.json; those in `without` are removed."""
     path = folder / "config.json"
-    config = {**json.loads(path.read_text(encoding="utf-8")), **values}
+    config = json.loads(path.read_text(encoding="utf-8"))
     kept = {key: value for key, value in config.items() if key not in without}
-    path.write_text(json.dumps(kept), encoding="utf-8")
+    path.write_text(json.dumps(kept | values), encoding="utf-8")
 
 
 def change(folder: Path, how: Callable[[Tensors], Tensors]) -> None:
@@ -32,15 +32,30 @@ def change(folder: Path, how: Callable[[Tensors], Tensors]) -> None:
     save_file(how(load_file(path)), path)
 
 
-def rename(folder: Path, names: Mapping[str, str]) -> None:
-    """Rename tensors by regular expressions, one after another."""
+def rename(
+    folder: Path,
+    names: Mapping[str, str] | Callable[[str], str],
+    added: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Rename tensors, and add others.
+
+    names: regular expressions, one after another, or a function.
+    """
 
     def renamed(name: str) -> str:
+        if callable(names):
+            return names(name)
         for old, new in names.items():
             name = re.sub(old, new, name)
         return name
 
-    change(folder, lambda tensors: {renamed(name): part for name, part in tensors.items()})
+    change(
+        folder,
+        lambda tensors: {
+            **{renamed(name): part for name, part in tensors.items()},
+            **(added or {}),
+        },
+    )
 
 
 def loaded(folder: Path) -> weights.Weights:

@@ -13,11 +13,11 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     windows,
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.families.files import edit
 
 SHARED = {"num_key_value_heads": 2, "head_dim": 24}
 LATER = {**SHARED, "sliding_window": 5, "query_pre_attn_scalar": 20}
@@ -71,7 +71,7 @@ def test_every_second_layer_of_an_older_gemma2_has_the_window(tmp_path: Path) ->
     write(Case("gemma2", LATER), tmp_path)
     today = families.read(tmp_path)
     assert windows(tmp_path) == [4, None, 4]
-    configure(tmp_path, "layer_types")
+    edit(tmp_path, "layer_types")
     assert families.read(tmp_path) == today
 
 
@@ -84,7 +84,7 @@ def test_older_configs_of_gemma3_say_the_same(tmp_path: Path) -> None:
         "rope_scaling": {"rope_type": "linear", "factor": 8.0},
         "sliding_window_pattern": 2,
     }
-    configure(tmp_path, "rope_parameters", "layer_types", **older)
+    edit(tmp_path, "rope_parameters", "layer_types", **older)
     assert families.read(tmp_path) == today
 
 

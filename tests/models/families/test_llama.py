@@ -17,10 +17,10 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     windows,
     write,
 )
+from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SCALINGS: list[dict[str, object]] = [
@@ -89,7 +89,7 @@ def test_the_older_keys_of_rotation_say_the_same(case: Case, kind: str, tmp_path
     scaling = dict(case.options["rope_parameters"])
     older = {kind: scaling.pop("rope_type"), **scaling}
     theta = older.pop("rope_theta")
-    configure(tmp_path, "rope_parameters", rope_theta=theta, rope_scaling=older)
+    edit(tmp_path, "rope_parameters", rope_theta=theta, rope_scaling=older)
     assert families.read(tmp_path) == today
 
 
@@ -101,14 +101,14 @@ def test_a_checkpoint_with_a_head_and_stored_angles_has_the_same_weights(tmp_pat
 
 def test_a_window_that_is_not_told_is_that_of_transformers(tmp_path: Path) -> None:
     write(Case("mistral", MISTRAL), tmp_path)
-    configure(tmp_path, "sliding_window")
+    edit(tmp_path, "sliding_window")
     assert windows(tmp_path) == [4095] * 3
 
 
 def test_a_ministral3_reads_no_text_whose_queries_would_be_scaled(tmp_path: Path) -> None:
     write(Case("ministral3", MINISTRAL3), tmp_path)
     assert families.read(tmp_path).config.max_tokens == 64
-    configure(tmp_path, original_max_position_embeddings=32)
+    edit(tmp_path, original_max_position_embeddings=32)
     assert families.read(tmp_path).config.max_tokens == 32
 
 
@@ -122,7 +122,7 @@ BIDIRECTIONAL = {
 
 def test_nvidias_llama_is_one_in_which_each_token_sees_all_others(tmp_path: Path) -> None:
     model = write(Case("llama", {"num_key_value_heads": 2, "is_causal": False}), tmp_path)
-    configure(tmp_path, "is_causal", **BIDIRECTIONAL)
+    edit(tmp_path, "is_causal", **BIDIRECTIONAL)
     assert_equal_states(model, tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_nvidias_llama_of_another_kind_is_refused(
     options: dict[str, object], tmp_path: Path
 ) -> None:
     write(Case("llama"), tmp_path)
-    configure(tmp_path, **{**BIDIRECTIONAL, **options})
+    edit(tmp_path, **{**BIDIRECTIONAL, **options})
     with pytest.raises(ModelError, match=next(iter(options))):
         families.read(tmp_path)
 
@@ -147,10 +147,10 @@ def test_code_that_may_see_both_sides_is_refused_until_the_config_tells(
     key: str, tmp_path: Path
 ) -> None:
     write(Case("llama"), tmp_path)
-    configure(tmp_path, **{key: OWN_CODE[key]})
+    edit(tmp_path, **{key: OWN_CODE[key]})
     with pytest.raises(ModelError, match=f"{key} = .* is_causal"):
         families.read(tmp_path)
-    configure(tmp_path, is_causal=False)
+    edit(tmp_path, is_causal=False)
     assert not families.read(tmp_path).config.causal
 
 
@@ -169,12 +169,12 @@ def test_code_that_is_known_to_see_both_sides_needs_no_key(
     sizes = {**SIZES, "vocab_size": len(VOCABULARY)}
     model = write(Case("llama", {"is_causal": False}, sizes), tmp_path)
     write_tokenizer(tmp_path)
-    configure(tmp_path, "is_causal", **options)
+    edit(tmp_path, "is_causal", **options)
     assert_equal_states(model, tmp_path)
     with caplog.at_level(logging.INFO):
         Embedder.load(tmp_path, pooling="mean", dtype="float32")
     assert "each token attends to the whole text, as in the code of" in caplog.text
-    configure(tmp_path, is_causal=True)
+    edit(tmp_path, is_causal=True)
     read = families.read(tmp_path)
     assert read.config.causal and not read.bidirectional_code
 
@@ -209,7 +209,7 @@ def test_every_repository_that_is_known_by_its_name_is_tested() -> None:
 def test_a_repository_of_the_hub_is_known_by_its_folder(repository: str, tmp_path: Path) -> None:
     (model_type, options), name = REPOSITORIES[repository], repository.replace("/", "--")
     write(Case(model_type, {"num_key_value_heads": 2}), tmp_path / "model")
-    configure(tmp_path / "model", **options)
+    edit(tmp_path / "model", **options)
     with pytest.raises(ModelError, match=r"auto_map = .* with is_causal"):
         families.read(tmp_path / "model")
     folders = [f"models--{name}/snapshots/0a1b", f"converted/{name}/0a1b", repository]
@@ -218,7 +218,7 @@ def test_a_repository_of_the_hub_is_known_by_its_folder(repository: str, tmp_pat
         read = families.read(tmp_path / folder)
         assert not read.config.causal
         assert read.bidirectional_code.partition("/")[2] == repository.partition("/")[2]
-        configure(tmp_path / folder, is_causal=True)
+        edit(tmp_path / folder, is_causal=True)
         assert families.read(tmp_path / folder).config.causal
 
 
@@ -232,10 +232,10 @@ def test_a_descendant_of_gte_qwen2_follows_its_key(value: bool, tmp_path: Path) 
     for name in ("Qodo/Qodo-Embed-1-1.5B", "infly/inf-retriever-v1-1.5b"):
         folder = tmp_path / f"models--{name.replace('/', '--')}" / "snapshots" / "0a1b"
         write(Case("qwen2", {"num_key_value_heads": 2}), folder)
-        configure(folder, **QWEN2_CODE)
+        edit(folder, **QWEN2_CODE)
         with pytest.raises(ModelError, match=r"auto_map = .* with is_causal"):
             families.read(folder)
-        configure(folder, is_causal=value)
+        edit(folder, is_causal=value)
         assert families.read(folder).config.causal == value
 
 
@@ -261,5 +261,5 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
 
 def test_attention_to_both_sides_is_computed_where_both_keys_ask_for_it(tmp_path: Path) -> None:
     write(Case("llama"), tmp_path)
-    configure(tmp_path, use_bidirectional_attention=True, is_causal=False)
+    edit(tmp_path, use_bidirectional_attention=True, is_causal=False)
     assert not families.read(tmp_path).config.causal

@@ -22,12 +22,11 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     reference,
-    relabel,
     windows,
     write,
 )
+from tests.models.families.files import edit, rename
 
 SHARED = {"num_key_value_heads": 2}
 WINDOW = {**SHARED, "use_sliding_window": True, "sliding_window": 5}
@@ -65,20 +64,20 @@ def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
     write(Case(model_type, {**WINDOW, **angles, "max_window_layers": 1}), tmp_path)
     today = families.read(tmp_path)
     assert windows(tmp_path) == [None, 4, 4]
-    configure(tmp_path, "rope_parameters", "layer_types", rope_theta=1e6)
+    edit(tmp_path, "rope_parameters", "layer_types", rope_theta=1e6)
     assert families.read(tmp_path) == today
 
 
 @both
 def test_a_window_that_is_not_used_is_none(model_type: str, tmp_path: Path) -> None:
     write(Case(model_type, SHARED), tmp_path)
-    configure(tmp_path, "layer_types", sliding_window=131072, max_window_layers=1)
+    edit(tmp_path, "layer_types", sliding_window=131072, max_window_layers=1)
     assert windows(tmp_path) == [None] * 3
 
 
 def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:
     write(Case("qwen3", SHARED), tmp_path)
-    configure(tmp_path, "head_dim")
+    edit(tmp_path, "head_dim")
     assert families.read(tmp_path).config.attention.head_size == 128
 
 
@@ -167,7 +166,7 @@ def write_bidirectional(
 ) -> Any:
     """Save a Qwen3 in which each token sees all others, as its own code would load it."""
     model = write(BIDIRECTIONAL, folder)
-    configure(folder, "is_causal", **config)
+    edit(folder, "is_causal", **config)
     write_tokenizer(folder)
     entries = [{"path": path, "type": kind} for path, kind in modules.items()]
     (folder / "modules.json").write_text(json.dumps(entries), encoding="utf-8")
@@ -200,7 +199,7 @@ def test_voyage_gives_the_mean_of_the_products_of_each_token(tmp_path: Path) -> 
     model = write_bidirectional(tmp_path, MODULES, MEAN, VOYAGE)
     noise = torch.Generator().manual_seed(3)
     matrix = torch.randn(96, model.config.hidden_size, generator=noise)
-    relabel(tmp_path, lambda name: f"model.{name}", {"linear.weight": matrix})
+    rename(tmp_path, lambda name: f"model.{name}", {"linear.weight": matrix})
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     assert embedder.dim == 96
     expected = torch.nn.functional.normalize(means(model, embedder.tokenize(BATCH), matrix.T))

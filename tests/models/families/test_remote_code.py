@@ -7,14 +7,15 @@ import pytest
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
-from tests.models.families.checkpoint import Case, configure, write
+from tests.models.families.checkpoint import Case, write
+from tests.models.families.files import edit
 
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
 
 
 def coded(folder: Path, model_type: str, code: dict[str, str]) -> Path:
     write(Case(model_type, SPECIAL), folder)
-    configure(folder, auto_map=code)
+    edit(folder, auto_map=code)
     return folder
 
 

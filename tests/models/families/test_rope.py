@@ -8,7 +8,8 @@ from transformers import AutoModel
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
-from tests.models.families.checkpoint import Case, assert_equal_states, configure, write
+from tests.models.families.checkpoint import Case, assert_equal_states, write
+from tests.models.families.files import edit
 
 LINEAR = {"rope_type": "linear", "factor": 4.0}
 TURNS = {"rope_type": "default", "rope_theta": 500.0}
@@ -61,7 +62,7 @@ def test_the_settings_that_count_are_those_of_transformers(
     model_type: str, options: dict[str, Any], changed: dict[str, Any], tmp_path: Path
 ) -> None:
     write(Case(model_type, options), tmp_path)
-    configure(tmp_path, **changed)
+    edit(tmp_path, **changed)
     model = AutoModel.from_pretrained(tmp_path, attn_implementation="eager")
     assert_equal_states(model, tmp_path)
 
@@ -72,7 +73,7 @@ def test_a_share_of_a_head_that_transformers_cannot_turn_is_refused(
 ) -> None:
     write(Case("qwen3", HEADS), tmp_path)
     turns = {**TURNS, "rope_type": kind, "factor": 2.0, "partial_rotary_factor": 0.5}
-    configure(tmp_path, rope_parameters=turns)
+    edit(tmp_path, rope_parameters=turns)
     with pytest.raises(ModelError, match=r"partial_rotary_factor = 0\.5 is not supported"):
         families.read(tmp_path)
 
@@ -97,7 +98,7 @@ def test_features_that_are_not_pairs_are_refused_by_their_number(
     model_type: str, options: dict[str, Any], changed: dict[str, Any], tmp_path: Path
 ) -> None:
     write(Case(model_type, options), tmp_path)
-    configure(tmp_path, **changed)
+    edit(tmp_path, **changed)
     with pytest.raises(
         ModelError, match=r"config\.json: rotary positions of \d+ features in heads"
     ):

@@ -18,9 +18,10 @@ from embedwell_models.model_files.pooling_modes import MODES
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
-from tests.models.families.checkpoint import Case, configure
+from tests.models.families.checkpoint import Case
 from tests.models.families.checkpoint import write as write_case
 from tests.models.families.exact import Expected, assert_near, exact_vectors
+from tests.models.families.files import edit as edit_config
 from tests.models.model_files.chains import SENTENCES, WIDTH, write_layer_weights
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.model_files.options import configure as changed
@@ -72,7 +73,7 @@ def test_a_causal_model_gives_the_last_token_as_in_sentence_transformers(
 def test_a_causal_class_whose_code_sees_both_sides_gives_the_mean(tmp_path: Path) -> None:
     folder = write(tmp_path, "llama", AutoModelForCausalLM.from_config, is_causal=False)
     expected = theirs(folder)
-    configure(folder, "is_causal", auto_map={"AutoModel": "modeling.ReasonIRModel"})
+    edit_config(folder, "is_causal", auto_map={"AutoModel": "modeling.ReasonIRModel"})
     assert_near(embed(folder), expected)
 
 

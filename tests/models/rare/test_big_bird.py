@@ -16,13 +16,13 @@ from tests.models.families.checkpoint import (
     assert_equal_states,
     assert_refused,
     assert_same_bits,
-    configure,
     encoder,
     reference,
     states,
     texts,
     write,
 )
+from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 FULL = {"attention_type": "original_full"}
@@ -62,7 +62,7 @@ def test_sparse_attention_takes_the_texts_for_which_it_is_full(tmp_path: Path) -
     assert model.attention_type == "block_sparse"  # which one token less would have made full
     model(input_ids=row[None, 1:])
     assert model.attention_type == "original_full"
-    configure(tmp_path, attention_type="original_full")
+    edit(tmp_path, attention_type="original_full")
     assert families.read(tmp_path).config.max_tokens == 64
     assert len(states(encoder(tmp_path), [row], 3)[0]) == LIMIT + 1
 
@@ -74,7 +74,7 @@ def test_a_table_of_few_positions_limits_sparse_attention(tmp_path: Path) -> Non
 
 def test_a_table_of_other_positions_is_refused(tmp_path: Path) -> None:
     write(CASES[-1], tmp_path)
-    configure(tmp_path, max_position_embeddings=LIMIT)
+    edit(tmp_path, max_position_embeddings=LIMIT)
     with pytest.raises(ModelError, match=r"position_embeddings\.weight has the shape"):
         encoder(tmp_path)
 

@@ -12,9 +12,9 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     write,
 )
+from tests.models.families.files import edit
 
 SIZES = {"vocab_size": 99, "hidden_size": 64, "n_layer": 3, "n_head": 4}
 CASES = [
@@ -44,20 +44,20 @@ def test_the_older_names_of_the_sizes_say_the_same(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     today = families.read(tmp_path)
     older = {"n_embed": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
-    configure(tmp_path, "hidden_size", "n_layer", "n_head", **older)
+    edit(tmp_path, "hidden_size", "n_layer", "n_head", **older)
     assert families.read(tmp_path) == today
 
 
 def test_a_single_part_in_training_needs_no_slow_sum(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    configure(tmp_path, slow_but_exact=True, pretraining_tp=1)
+    edit(tmp_path, slow_but_exact=True, pretraining_tp=1)
     assert_equal_states(AutoModel.from_pretrained(tmp_path), tmp_path)
 
 
 def test_a_text_is_as_long_as_those_of_the_training(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     assert families.read(tmp_path).config.max_positions == 2048
-    configure(tmp_path, seq_length=4096)
+    edit(tmp_path, seq_length=4096)
     assert families.read(tmp_path).config.max_positions == 4096
 
 

@@ -11,9 +11,9 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     write,
 )
+from tests.models.families.files import edit
 
 SIZES = {"vocab_size": 99, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 64}
 CASES = [
@@ -59,7 +59,7 @@ def test_the_usual_names_of_the_sizes_say_the_same(tmp_path: Path) -> None:
         "num_attention_heads": 4,
         "max_position_embeddings": 64,
     }
-    configure(tmp_path, "n_embd", "n_layer", "n_head", "n_positions", **usual)
+    edit(tmp_path, "n_embd", "n_layer", "n_head", "n_positions", **usual)
     assert families.read(tmp_path) == expected
 
 

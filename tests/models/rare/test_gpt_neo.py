@@ -10,10 +10,10 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     windows,
     write,
 )
+from tests.models.families.files import edit
 
 SIZES = {
     "vocab_size": 99,
@@ -55,7 +55,7 @@ def test_every_second_of_24_layers_sees_256_tokens_where_nothing_else_is_told(
     tmp_path: Path,
 ) -> None:
     write(Case("gpt_neo", {}, {**SIZES, "hidden_size": 8}), tmp_path)
-    configure(tmp_path, "attention_types", "attention_layers", "window_size", num_layers=24)
+    edit(tmp_path, "attention_types", "attention_layers", "window_size", num_layers=24)
     assert windows(tmp_path) == [None, 255] * 12
 
 

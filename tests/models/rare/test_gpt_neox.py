@@ -14,10 +14,10 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.families.files import edit
 
 HALF = {"rope_theta": 500.0, "partial_rotary_factor": 0.5, "rope_type": "default"}
 CASES = [
@@ -55,7 +55,7 @@ def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path:
 def test_the_older_keys_of_rotation_say_the_same(tmp_path: Path) -> None:
     write(CASES[1], tmp_path)
     today = families.read(tmp_path)
-    configure(tmp_path, "rope_parameters", rotary_emb_base=500, rotary_pct=0.5)
+    edit(tmp_path, "rope_parameters", rotary_emb_base=500, rotary_pct=0.5)
     assert families.read(tmp_path) == today
 
 
@@ -73,14 +73,14 @@ def test_keys_of_other_families_are_read_as_transformers_does(
     options: dict[str, object], tmp_path: Path
 ) -> None:
     write(CASES[0], tmp_path)
-    configure(tmp_path, "rope_parameters", max_position_embeddings=24, **options)
+    edit(tmp_path, "rope_parameters", max_position_embeddings=24, **options)
     assert_equal_states(AutoModel.from_pretrained(tmp_path), tmp_path)
 
 
 def test_a_quarter_of_a_head_is_turned_where_the_config_tells_no_share(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     today = families.read(tmp_path)
-    configure(tmp_path, "rope_parameters")
+    edit(tmp_path, "rope_parameters")
     assert families.read(tmp_path) == today
 
 

@@ -20,7 +20,6 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     encoder,
     exact_states,
     texts,
@@ -28,6 +27,7 @@ from tests.models.families.checkpoint import (
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 from tests.models.families.exact import exactly
+from tests.models.families.files import edit
 
 TYPES = ["conv", "full_attention", "conv"]
 SMALL = {**SIZES, "num_key_value_heads": 2, "block_multiple_of": 32}
@@ -115,7 +115,7 @@ def bidirectional_states(
 @pytest.mark.parametrize("case", CASES[:2], ids=str)
 def test_tokens_of_the_retrievers_see_both_sides(case: Case, tmp_path: Path) -> None:
     model = write(case, tmp_path)
-    configure(tmp_path, **BIDIRECTIONAL)
+    edit(tmp_path, **BIDIRECTIONAL)
     rows = texts(99, (1, 3, 17))
     ours = encoder(tmp_path).states(Batch.of([row.numpy() for row in rows]), 3)
     lengths = [len(row) for row in rows]
@@ -128,7 +128,7 @@ def test_convolutions_of_the_retrievers_read_tokens_that_are_not_attended_to(
     tmp_path: Path,
 ) -> None:
     model = write(CASES[0], tmp_path)
-    configure(tmp_path, **BIDIRECTIONAL)
+    edit(tmp_path, **BIDIRECTIONAL)
     [text] = texts(99, (6,))
     row = torch.cat([text, torch.full((4,), 5)])
     batch = Batch.of([row.numpy()]).without_attention_to_trailing(5)
@@ -146,7 +146,7 @@ def test_masked_language_models_have_the_same_weights(tmp_path: Path) -> None:
 def test_older_configs_say_the_same(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     today = families.read(tmp_path)
-    configure(tmp_path, "layer_types", "intermediate_size", full_attn_idxs=[1], block_ff_dim=96)
+    edit(tmp_path, "layer_types", "intermediate_size", full_attn_idxs=[1], block_ff_dim=96)
     assert families.read(tmp_path) == today
     kinds = [type(layer.mixer) for layer in today.config.layers]
     assert kinds == [ConvolutionSpec, AttentionSpec, ConvolutionSpec]
@@ -159,7 +159,7 @@ def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
 
 def test_a_layer_has_the_tensors_of_its_kind(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    configure(tmp_path, layer_types=[*TYPES[:2], "full_attention"])
+    edit(tmp_path, layer_types=[*TYPES[:2], "full_attention"])
     with pytest.raises(ModelError, match=r"layers\.2"):
         encoder(tmp_path)
 

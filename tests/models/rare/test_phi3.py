@@ -16,10 +16,10 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     reference,
     write,
 )
+from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos")}
@@ -78,9 +78,9 @@ def test_the_older_keys_of_longrope_say_the_same(name: str, tmp_path: Path) -> N
     today = families.read(tmp_path)
     scaling = {key: LONGROPE[key] for key in ("short_factor", "long_factor")}
     beside = {key: LONGROPE[key] for key in ("rope_theta", "partial_rotary_factor")}
-    configure(tmp_path, "rope_parameters", rope_scaling={"type": name, **scaling}, **beside)
+    edit(tmp_path, "rope_parameters", rope_scaling={"type": name, **scaling}, **beside)
     assert families.read(tmp_path) == today
-    configure(tmp_path, "original_max_position_embeddings")
+    edit(tmp_path, "original_max_position_embeddings")
     assert families.read(tmp_path).config.attention.positions != today.config.attention.positions
 
 

@@ -27,7 +27,6 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    configure,
     encoder,
     exact_states,
     states,
@@ -35,6 +34,7 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.families.files import edit
 from tests.models.qwen3_vl import save
 
 TYPES = ["linear_attention", "full_attention", "linear_attention"]
@@ -137,7 +137,7 @@ def test_other_parts_of_a_published_model_are_not_read(tmp_path: Path) -> None:
 def test_published_options_are_read(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     before = families.read(tmp_path)
-    configure(
+    edit(
         tmp_path,
         **{"attn_output_gate": True, "mamba_ssm_dtype": "float32", "mlp_only_layers": []},
         **{"mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False},
@@ -162,9 +162,9 @@ def test_missing_options_are_those_of_transformers(tmp_path: Path) -> None:
 def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Path) -> None:
     write(CASES[2], tmp_path)
     before = families.read(tmp_path)
-    configure(tmp_path, rope_parameters=ROPE)
+    edit(tmp_path, rope_parameters=ROPE)
     assert families.read(tmp_path) != before
-    configure(tmp_path, partial_rotary_factor=0.5)
+    edit(tmp_path, partial_rotary_factor=0.5)
     assert families.read(tmp_path) == before
 
 

@@ -11,9 +11,9 @@ from tests.models.families.checkpoint import (
     assert_refused,
     assert_same_bits,
     assert_same_weights,
-    relabel,
     write,
 )
+from tests.models.families.files import rename
 
 CASES = [
     Case("roformer", {"layer_norm_eps": 0.05}),
@@ -41,7 +41,7 @@ def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
 def test_a_table_of_sinusoids_is_not_needed(tmp_path: Path) -> None:
     model = write(CASES[0], tmp_path)
     added = {"encoder.embed_positions.weight": torch.zeros(1536, 16)}
-    relabel(tmp_path, lambda name: name, added)
+    rename(tmp_path, lambda name: name, added)
     assert_equal_states(model, tmp_path)
 
 

@@ -19,9 +19,9 @@ from tests.models.families.checkpoint import (
     assert_same_bits,
     assert_same_weights,
     exact_means,
-    relabel,
 )
 from tests.models.families.exact import assert_near
+from tests.models.families.files import rename
 from tests.models.kalm_reranker import configure, write_kalm_reranker
 
 LENGTHS = (3, 40, 1, 17)
@@ -95,7 +95,7 @@ def test_layers_of_the_decoder_are_named_as_in_the_file(tmp_path: Path) -> None:
     decoder = families.read(folder).decoder
     assert decoder is not None
     missing = "model.decoder.layers.1.mlp.up_proj.weight"
-    relabel(folder, lambda name: "lm_head.other" if name == missing else name)
+    rename(folder, lambda name: "lm_head.other" if name == missing else name)
     named = missing.removeprefix("model.decoder.")
     with pytest.raises(ModelError, match=named.replace(".", r"\.")):
         weights.load(folder, decoder.model)

@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, BertForPreTraining, T5EncoderModel
 
 from tests.models import raw
-from tests.models.families.checkpoint import SIZES, Case, configure, write
+from tests.models.families.checkpoint import SIZES, Case, write
+from tests.models.families.files import edit
 
 WIDTH = SIZES["hidden_size"]
 TRANSFORMER = {"type": "sentence_transformers.models.Transformer", "path": ""}
@@ -78,7 +79,7 @@ def contriever(folder: Path) -> None:
     write(Case("bert", {"vocab_size": 320}), folder)
     vocabulary("bert", folder)
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
-    configure(folder, architectures=["Contriever"])
+    edit(folder, architectures=["Contriever"])
     pickled(folder)
 
 

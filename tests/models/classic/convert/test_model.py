@@ -23,7 +23,7 @@ from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.classic.convert.older import OLDER, contriever, instructor, pickled
 from tests.models.colbert import write_stanford
-from tests.models.families.checkpoint import configure
+from tests.models.families.files import edit
 from tests.models.hub_server import POINTER
 from tests.models.laser_files import write_laser2
 from tests.models.word_files import vectors, write_text
@@ -145,7 +145,7 @@ def test_of_what_cannot_be_converted_nothing_is_left(
     tmp_path: Path, source: Path, broken: str
 ) -> None:
     if broken == "config.json":
-        configure(source, model_type="convnext")
+        edit(source, model_type="convnext")
     elif broken == "pytorch_model.bin":
         (source / "pytorch_model.bin").write_bytes(b"a pickle")
     else:
@@ -212,7 +212,7 @@ def test_weights_need_nothing_but_torch(tmp_path: Path, source: Path) -> None:
 def test_a_process_of_its_own_converts_and_its_error_is_told(tmp_path: Path, source: Path) -> None:
     conversion.convert_in_subprocess(source, tmp_path / "target")
     assert (tmp_path / "target" / "model.safetensors").is_file()
-    configure(source, model_type="convnext")
+    edit(source, model_type="convnext")
     with pytest.raises(ModelError, match=r"could not be converted: \S*config\.json: .*'convnext'"):
         conversion.convert_in_subprocess(source, tmp_path / "other")
 

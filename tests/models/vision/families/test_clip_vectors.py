@@ -21,8 +21,9 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
-from tests.models.families.checkpoint import SIZES, Case, configure, write
+from tests.models.families.checkpoint import SIZES, Case, write
 from tests.models.families.exact import Expected, assert_near, exactly
+from tests.models.families.files import edit
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -162,7 +163,7 @@ def test_the_module_of_older_releases_is_of_a_model_with_images(tmp_path: Path) 
 
 
 def test_a_projection_of_another_width_is_refused(tmp_path: Path) -> None:
-    configure(whole(tmp_path), projection_dim=23)
+    edit(whole(tmp_path), projection_dim=23)
     with pytest.raises(ModelError, match=r"text_projection\.weight.*\(24, 64\).*\(23, 64\)"):
         load(tmp_path)
 

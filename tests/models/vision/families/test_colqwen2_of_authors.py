@@ -13,9 +13,8 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen2 import AREA
-from tests.models.families.checkpoint import relabel
 from tests.models.families.exact import assert_near, exactly
-from tests.models.families.files import change, edit
+from tests.models.families.files import change, edit, rename
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_processor
 from tests.models.page_models import (
@@ -54,7 +53,7 @@ def write_original(folder: Path, **sizes: Any) -> Any:
     model = write_qwen2_vl(folder, **sizes)
     bounds = {"min_pixels": 4 * AREA, "max_pixels": 40 * AREA}
     save(folder, "preprocessor_config.json", {**PROCESSOR, **bounds, "size": bounds})
-    relabel(folder, str, head_tensors(_HEAD))
+    rename(folder, str, head_tensors(_HEAD))
     code = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
     edit(folder, architectures=[code[model.config.model_type]])
     return model

@@ -15,10 +15,10 @@ from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_vision.specs import ImageTokenSpec
 from tests.models import kinds
-from tests.models.families.checkpoint import Case, relabel, write
+from tests.models.families.checkpoint import Case, write
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near, exactly
-from tests.models.families.files import change, edit
+from tests.models.families.files import change, edit, rename
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import (
     assert_close_pages,
@@ -74,7 +74,7 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
     }
     case = Case("qwen3_5", {}, sizes, model=Qwen3_5ForConditionalGeneration)
     model = write(case, folder)
-    relabel(folder, lambda name: name.removeprefix("model."), head_tensors(_HEAD))
+    rename(folder, lambda name: name.removeprefix("model."), head_tensors(_HEAD))
     edit(folder, architectures=["ColQwen3_5"], dim=WIDTH)
     return model
 
