@@ -8,7 +8,7 @@ from math import inf
 from embedwell.engine.wire.framing import HttpProcessConnection
 from embedwell.engine.wire.messages import Failure, Job, Result
 from embedwell.engine.worker.forward import BatchTexts, BatchVectors, TextFailure
-from embedwell.engine.worker.scheduler import Part, Scheduler
+from embedwell.engine.worker.scheduler import JobTexts, Scheduler
 from embedwell_models.encoder.batch import FlatRows
 
 Key = tuple[HttpProcessConnection, int]  # key of a job: its connection, and its number there
@@ -52,7 +52,7 @@ class OpenJob:
         return Result(vectors.rows, round(queued * 1e6), round(computed * 1e6), rate, counts)
 
 
-JobPart = Part[OpenJob]
+JobPart = JobTexts[OpenJob]
 
 
 class JobTable:

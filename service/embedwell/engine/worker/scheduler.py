@@ -17,7 +17,7 @@ _DUE_FACTOR = 16  # a job is due when the engine has served this many times its 
 
 
 @dataclass(slots=True)
-class Part(Generic[JobKey]):
+class JobTexts(Generic[JobKey]):
     """Consecutive texts of one job, from `start` to `stop` - 1, in one batch.
 
     tokens: of these texts together.
@@ -98,7 +98,7 @@ class Scheduler(Generic[JobKey]):
             self.tokens -= waiting.ends[-1] - waiting.ends[waiting.next]
             self._remove(waiting)
 
-    def take_batch(self, max_tokens: int) -> list[Part[JobKey]]:
+    def take_batch(self, max_tokens: int) -> list[JobTexts[JobKey]]:
         """Take the next batch: at most `max_tokens`, or one longer text; [] if none waits."""
         if not self._jobs:
             return []
@@ -108,7 +108,7 @@ class Scheduler(Generic[JobKey]):
             _oldest(self._jobs) if oldest_first else _most_urgent(queues), max_tokens
         )
 
-    def take_short_texts(self, max_tokens: int) -> list[Part[JobKey]]:
+    def take_short_texts(self, max_tokens: int) -> list[JobTexts[JobKey]]:
         """Take a batch of jobs whose next text has at most `max_tokens`; [] if none."""
         candidates = [
             waiting for waiting in self._jobs.values() if waiting.next_length <= max_tokens
@@ -116,7 +116,7 @@ class Scheduler(Generic[JobKey]):
         most_urgent = min(candidates, key=lambda waiting: waiting.due, default=None)
         return self._batch(most_urgent, max_tokens) if most_urgent else []
 
-    def _batch(self, waiting: _Waiting[JobKey], max_tokens: int) -> list[Part[JobKey]]:
+    def _batch(self, waiting: _Waiting[JobKey], max_tokens: int) -> list[JobTexts[JobKey]]:
         batch = [self._take(waiting, waiting.next + 1)]
         kind = waiting.kind
         self._fill(batch, self._by_age(kind), max_tokens - max_tokens // 2)
@@ -125,7 +125,7 @@ class Scheduler(Generic[JobKey]):
         return batch
 
     def _fill(
-        self, batch: list[Part[JobKey]], jobs: Iterator[_Waiting[JobKey]], max_tokens: int
+        self, batch: list[JobTexts[JobKey]], jobs: Iterator[_Waiting[JobKey]], max_tokens: int
     ) -> None:
         room = max_tokens - sum([part.tokens for part in batch])
         for waiting in jobs:
@@ -158,7 +158,7 @@ class Scheduler(Generic[JobKey]):
                 return
             yield waiting
 
-    def _take(self, waiting: _Waiting[JobKey], stop: int) -> Part[JobKey]:
+    def _take(self, waiting: _Waiting[JobKey], stop: int) -> JobTexts[JobKey]:
         """Take the next texts of a job, before the text `stop`."""
         start, ends = waiting.next, waiting.ends
         waiting.next = stop
@@ -167,7 +167,7 @@ class Scheduler(Generic[JobKey]):
         self._served += tokens
         if stop == len(ends) - 1:
             self._remove(waiting)
-        return Part(waiting.job, start, stop, tokens, waiting.size_class)
+        return JobTexts(waiting.job, start, stop, tokens, waiting.size_class)
 
     def _remove(self, waiting: _Waiting[JobKey]) -> None:
         queue = self._queues[waiting.kind, waiting.size_class]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell.engine.worker.scheduler import Part, Scheduler
+from embedwell.engine.worker.scheduler import JobTexts, Scheduler
 
 Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size class
 
@@ -27,7 +27,7 @@ def drain(scheduler: Scheduler[int], max_tokens: int) -> list[list[int]]:
     return batches
 
 
-def jobs(batch: list[Part[int]]) -> list[int]:
+def jobs(batch: list[JobTexts[int]]) -> list[int]:
     """The job of each text of a batch."""
     return [part.job for part in batch for _ in range(part.start, part.stop)]
 
