@@ -93,7 +93,7 @@ class LimitedConnection(Protocol):
         """Close the connection immediately."""
 
 
-class Admission(Enum):
+class AllowedRequests(Enum):
     """Requests that a new connection may send."""
 
     ALL = auto()
@@ -120,7 +120,7 @@ class ConnectionLimit:
         self._heartbeat = heartbeat
         self._connections, self._health_checks = _Connections(limit), _Connections(health_checks)
 
-    def admit(self, new: LimitedConnection, descriptor: int = 0) -> Admission:
+    def admit(self, new: LimitedConnection, descriptor: int = 0) -> AllowedRequests:
         """Add a connection; at the limit, close another one that has no request to finish.
 
         That is the one that waits for its client longest, or else the one that is idle longest.
@@ -128,8 +128,10 @@ class ConnectionLimit:
         """
         self._note_use()
         if self._connections.add(new, must_replace=descriptor >= _most_descriptors()):
-            return Admission.ALL
-        return Admission.HEALTH_CHECKS if self._health_checks.add(new) else Admission.NONE
+            return AllowedRequests.ALL
+        return (
+            AllowedRequests.HEALTH_CHECKS if self._health_checks.add(new) else AllowedRequests.NONE
+        )
 
     def note_activity(self, connection: LimitedConnection) -> None:
         """Record that the client has sent or received something."""

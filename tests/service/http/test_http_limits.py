@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.http.http_limits import Admission, ConnectionLimit, Timeouts
+from embedwell.http.http_limits import AllowedRequests, ConnectionLimit, Timeouts
 
 
 class Deadline:
@@ -77,52 +77,55 @@ class FakeConnection:
         self.closed = True
 
 
-def admitted(limit: ConnectionLimit, *connections: FakeConnection) -> set[Admission]:
+def admitted(limit: ConnectionLimit, *connections: FakeConnection) -> set[AllowedRequests]:
     return {limit.admit(connection) for connection in connections}
 
 
 def test_below_the_limit_none_is_closed() -> None:
     limit, first = ConnectionLimit(2), FakeConnection()
-    assert admitted(limit, first, FakeConnection()) == {Admission.ALL}
+    assert admitted(limit, first, FakeConnection()) == {AllowedRequests.ALL}
     assert not first.closed
 
 
 @pytest.mark.parametrize("state", ["waits", "idle"])
 def test_the_one_without_activity_for_the_longest_is_closed(state: str) -> None:
     limit, first, second = ConnectionLimit(2), FakeConnection(state), FakeConnection(state)
-    assert admitted(limit, first, second) == {Admission.ALL}
+    assert admitted(limit, first, second) == {AllowedRequests.ALL}
     limit.note_activity(first)
-    assert limit.admit(FakeConnection()) is Admission.ALL
+    assert limit.admit(FakeConnection()) is AllowedRequests.ALL
     assert second.closed and not first.closed
 
 
 @pytest.mark.parametrize("other", ["busy", "idle"])
 def test_one_whose_request_is_incomplete_is_closed_before_others(other: str) -> None:
     limit, kept, slow = ConnectionLimit(2), FakeConnection(other), FakeConnection("waits")
-    assert admitted(limit, kept, slow, FakeConnection()) == {Admission.ALL}
+    assert admitted(limit, kept, slow, FakeConnection()) == {AllowedRequests.ALL}
     assert slow.closed and not kept.closed
 
 
 def test_a_connection_that_was_refused_takes_no_place() -> None:
     limit, working, refused = ConnectionLimit(1, 0), FakeConnection("busy"), FakeConnection("busy")
-    assert [limit.admit(working), limit.admit(refused)] == [Admission.ALL, Admission.NONE]
+    assert [limit.admit(working), limit.admit(refused)] == [
+        AllowedRequests.ALL,
+        AllowedRequests.NONE,
+    ]
     limit.note_activity(refused)
     limit.remove(working)
-    assert limit.admit(FakeConnection()) is Admission.ALL and not refused.closed
+    assert limit.admit(FakeConnection()) is AllowedRequests.ALL and not refused.closed
 
 
 def test_a_few_more_may_send_health_checks_and_replace_each_other() -> None:
     limit, check = ConnectionLimit(1, 1), FakeConnection("waits")
-    assert limit.admit(FakeConnection("busy")) is Admission.ALL
-    assert admitted(limit, check, FakeConnection("busy")) == {Admission.HEALTH_CHECKS}
+    assert limit.admit(FakeConnection("busy")) is AllowedRequests.ALL
+    assert admitted(limit, check, FakeConnection("busy")) == {AllowedRequests.HEALTH_CHECKS}
     assert check.closed
-    assert limit.admit(FakeConnection()) is Admission.NONE
+    assert limit.admit(FakeConnection()) is AllowedRequests.NONE
 
 
 def test_a_connection_with_one_of_the_last_descriptors_replaces_another() -> None:
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     limit, last = ConnectionLimit(10), descriptors - 16
     idle = FakeConnection("idle")
-    assert limit.admit(idle, last - 1) is Admission.ALL
-    assert limit.admit(FakeConnection("busy"), last) is Admission.ALL and idle.closed
-    assert limit.admit(FakeConnection("busy"), last) is Admission.HEALTH_CHECKS
+    assert limit.admit(idle, last - 1) is AllowedRequests.ALL
+    assert limit.admit(FakeConnection("busy"), last) is AllowedRequests.ALL and idle.closed
+    assert limit.admit(FakeConnection("busy"), last) is AllowedRequests.HEALTH_CHECKS

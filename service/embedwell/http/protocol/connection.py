@@ -19,7 +19,7 @@ from embedwell.errors import (
     TooManyConnections,
 )
 from embedwell.http.headers import Headers, merge_headers
-from embedwell.http.http_limits import Admission, ConnectionLimit
+from embedwell.http.http_limits import AllowedRequests, ConnectionLimit
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.request_cycle import Header, RequestCycle, date_headers, encode_head
 from embedwell.http.protocol.request_parser import RequestParser, Stage
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     _unread_response: UnreadResponse
     _scope: Scope
-    _admission: Admission
+    _allowed: AllowedRequests
     _opened: float  # time.monotonic
 
     def __init__(
@@ -107,8 +107,8 @@ class Connection(asyncio.Protocol):
         self._unread_response = UnreadResponse(transport, self._timeouts)
         self._timeouts.begin(self)
         descriptor = transport.get_extra_info("socket").fileno()
-        self._admission = self._limit.admit(self, descriptor)
-        if self._admission is Admission.NONE:
+        self._allowed = self._limit.admit(self, descriptor)
+        if self._allowed is AllowedRequests.NONE:
             self._stop_parsing()
             self._send_error(_too_many_connections())
 
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         scope.update(self._scope, state=state, path=self._root_path + scope["path"])
         if self._root_path:
             scope["raw_path"] = self._root_path.encode() + scope["raw_path"]
-        if self._admission is Admission.HEALTH_CHECKS:
+        if self._allowed is AllowedRequests.HEALTH_CHECKS:
             path = scope["path"].removeprefix(self._root_path)
             if not self._middleware.is_health_check(path):
                 self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
