@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 
-from embedwell.engine.wire.engine_sockets import Connection, request_connection
+from embedwell.engine.wire.engine_sockets import EngineSocket, request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.settings.settings import Settings
 
@@ -41,7 +41,7 @@ class InheritedModel:
         names = self.settings.engine_names
         return f"{self.settings.name} on {names[self.index]}" if names else self.settings.name
 
-    def connect_engine(self) -> Connection:
+    def connect_engine(self) -> EngineSocket:
         """Request a connection to the engine; raises OSError, which may be temporary."""
         return request_connection(self.connect_fd)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
-from embedwell.engine.wire.engine_sockets import Connection, RunningTextCounts
+from embedwell.engine.wire.engine_sockets import EngineSocket, RunningTextCounts
 from embedwell.engine.wire.framing import MessageReader, enlarge_send_buffer, pack
 from embedwell.engine.wire.messages import (
     EngineDescription,
@@ -42,7 +42,7 @@ class EngineConnection(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, connection: Connection, on_lost: Callable[[], None] = lambda: None
+        cls, connection: EngineSocket, on_lost: Callable[[], None] = lambda: None
     ) -> "EngineConnection":
         """Create a connection from this process's end of it; the engine may accept later."""
         sock, running = connection

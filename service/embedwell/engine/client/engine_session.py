@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 import numpy as np
 
 from embedwell.engine.client.engine_connection import EngineConnection
-from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_sockets import EngineSocket
 from embedwell.engine.wire.engine_state import EngineState, Liveness, ModelState
 from embedwell.engine.wire.messages import EngineDescription, Job, Result
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
@@ -65,7 +65,7 @@ class EngineSession:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], EngineSocket],
         counters: SharedCounters,
         on_ready: Callable[[EngineDescription], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,

@@ -55,7 +55,7 @@ class RunningTextCounts:
         return self._counts[number % _SLOTS] > 0
 
 
-Connection = tuple[socket.socket, RunningTextCounts]
+EngineSocket = tuple[socket.socket, RunningTextCounts]
 """One end of a connection to the engine, and the table of its running jobs."""
 
 
@@ -69,7 +69,7 @@ def handoff_pair() -> tuple[socket.socket, socket.socket]:
     return requesting, accepting
 
 
-def request_connection(connect_fd: int) -> Connection:
+def request_connection(connect_fd: int) -> EngineSocket:
     """Open a connection to the engine and return this end; raises OSError, maybe temporary.
 
     connect_fd: the HTTP processes' end of the handoff pair.
@@ -86,7 +86,7 @@ def request_connection(connect_fd: int) -> Connection:
     return ours, running
 
 
-def accept_connection(handoff: socket.socket) -> Connection:
+def accept_connection(handoff: socket.socket) -> EngineSocket:
     """Return the engine's end of the oldest requested connection; waits for a request.
 
     handoff: the engine's end of the handoff pair.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embedwell.engine.client.engine_session import EngineSession, ReportedRate
-from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_sockets import EngineSocket
 from embedwell.engine.wire.engine_state import EngineProgress, EngineState, ModelState
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_jobs
@@ -38,7 +38,7 @@ class Engine:
         self.continues = asyncio.Event()  # while it is not set, results wait
         self.continues.set()
 
-    def connect(self) -> Connection:
+    def connect(self) -> EngineSocket:
         host_end, engine_end = socket.socketpair()
         self._serving.add(asyncio.create_task(self._serve(engine_end)))
         return host_end, running()
@@ -179,7 +179,7 @@ def test_a_connection_that_fails_is_requested_again(
     async def run() -> None:
         engine, full = Engine(lambda tokens: True), [OSError(errno.EMFILE, "Too many open files")]
 
-        def connect() -> Connection:
+        def connect() -> EngineSocket:
             if full:
                 raise full.pop()
             return engine.connect()
@@ -222,7 +222,7 @@ class Mortal(Engine):
         self.ends: list[socket.socket] = []
         self.starting = True
 
-    def connect(self) -> Connection:
+    def connect(self) -> EngineSocket:
         if not self.starting:
             raise OSError
         host_end, engine_end = socket.socketpair()
@@ -360,7 +360,7 @@ class OnDemand:
     def _want(self) -> None:
         self.wanted += 1
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> EngineSocket:
         if not self.loaded.is_set():
             raise OSError("not loaded")
         return self._engine.connect()

@@ -10,7 +10,7 @@ import pytest
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
-from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_sockets import EngineSocket
 from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.engine.wire.shared_counters import SharedCounters
@@ -60,7 +60,7 @@ class Session(EngineSession):
             raise EngineUnavailable("not restarted")
 
 
-def _no_connection() -> Connection:
+def _no_connection() -> EngineSocket:
     raise OSError
 
 
