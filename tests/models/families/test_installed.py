@@ -58,9 +58,9 @@ def test_a_family_of_another_package_gives_its_vectors(
     install(tmp_path, model_type, module, FAMILY.format(model_type))
     monkeypatch.syspath_prepend(tmp_path)
     folder = tiny_bert()
-    expected = Embedder.load(folder, device="cpu").embed(texts)
+    expected = Embedder.load(folder, device="cpu", dtype="float32").embed(texts)
     rename(folder, model_type)
-    ours = Embedder.load(folder, device="cpu")
+    ours = Embedder.load(folder, device="cpu", dtype="float32")
     assert families.read(folder).config.family == model_type
     np.testing.assert_array_equal(ours.embed(texts), expected)
 
@@ -73,9 +73,9 @@ def test_a_family_of_another_package_may_have_a_name_and_several_model_types(
     install(tmp_path, "second_bert", "named_families", source.format('first_bert", "second_bert'))
     monkeypatch.syspath_prepend(tmp_path)
     folder = tiny_bert()
-    expected = Embedder.load(folder, device="cpu").embed("the cat")
+    expected = Embedder.load(folder, device="cpu", dtype="float32").embed("the cat")
     rename(folder, "second_bert")
-    ours = Embedder.load(folder, device="cpu")
+    ours = Embedder.load(folder, device="cpu", dtype="float32")
     assert ours.config.family == "named_bert"
     np.testing.assert_array_equal(ours.embed("the cat"), expected)
 
