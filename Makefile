@@ -138,8 +138,8 @@ test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under
 # Programs with torch write models and what they compute; a server without torch computes the same.
 LIGHT := .venv-light
 LIGHT_TESTS ?= $(addprefix tests/,service/routes service/vendors \
-	service/classic_service/test_word_search.py service/test_tei.py service/test_long_texts.py \
-	service/test_model_lifecycle.py service/launch service/batches service/cli service/desktop \
+	service/test_tei.py service/test_long_texts.py service/test_model_lifecycle.py \
+	service/launch service/batches service/cli service/desktop \
 	models/loading models/cpu_backend models/test_fork.py)
 
 test-without-torch: .venv/dev pull $(LIGHT)/test ## a server, its routes and the library where torch is not installed
