@@ -31,7 +31,7 @@ _OURS = {
     "local server, not started": _SHARED,
     "local server": _SHARED,
     "embedwell's library": (
-        "from embedwell_models import Embedder; Embedder.load({folder!r}).embed([{text!r}])"
+        "from embedwell_models import Embedder; Embedder.load({model!r}).embed([{text!r}])"
     ),
 }
 _PEERS = {
@@ -68,7 +68,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         server = local_server(folder)
         for _ in range(args.rounds):
             for name in names:
-                program = _CONTESTANTS[name].format(folder=folder, light=light, text=_TEXT)
+                program = _CONTESTANTS[name].format(
+                    model=args.model, folder=folder, light=light, text=_TEXT
+                )
                 command = [python if name in _PEERS else sys.executable, "-c", program]
                 for at_once in (1, args.programs):
                     turn = _turn(command, server, name, at_once, args.programs)
