@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks import script
 from benchmarks.environments import ROOT
 from embedwell_models import Embedder
-from embedwell_models.muvera import Muvera
-from embedwell_models.token_pooling import pool_tokens
+from embedwell_models.encoder.muvera import Muvera
+from embedwell_models.encoder.token_pooling import pool_tokens
 from embedwell_models.vectors import Floats, normalize
 
 _FACTORS = (2, 3, 6)

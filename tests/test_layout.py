@@ -87,7 +87,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables checkpoint vision families tokenizer "
-    "token_pooling muvera model_files encoder cpu_backend "
+    "model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "
     "inference http telemetry routes inherited playground "

@@ -34,7 +34,7 @@ class ImageEncoders:
 
     @property
     def magnitudes(self) -> Mapping[str, Floats]:
-        """What int8 was calibrated with; empty in another precision."""
+        """Largest values of inputs, for int8; empty in another precision."""
         magnitudes = (self.embedder and self.embedder.magnitudes) or {}
         return {f"{LAYERS}{name}": each for name, each in magnitudes.items()}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell_bulk.run import BulkJob
     from embedwell_bulk.text_encoder import TextEncoder
 
-_MAX_FACTOR = 32  # as in embedwell_models.token_pooling, which loads numpy
+_MAX_FACTOR = 32  # as in embedwell_models.encoder.token_pooling, which loads numpy
 _FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")

@@ -13,6 +13,7 @@ from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError
 from embedwell_bulk.text_encoder import Advance, LocalEncoder, TokenVectors
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.token_pooling import pool_tokens
 from embedwell_models.errors import (
     EmptyTextError,
     InputError,
@@ -21,7 +22,6 @@ from embedwell_models.errors import (
     UnsplittableTextError,
 )
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.token_pooling import pool_tokens
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress

@@ -24,7 +24,7 @@ _READ_TASK = "embedwell_formats.peft.adapters:task_additions"
 
 
 class Addition(Protocol):
-    """What is added to a matrix (N, D)."""
+    """An adapter's change of a matrix (N, D), which is added to it."""
 
     @property
     def shape(self) -> tuple[int, int]:

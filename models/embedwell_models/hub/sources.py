@@ -27,9 +27,9 @@ Arguments: the folder, what returns the folder of another model by its name and 
 cache. The folder itself is returned where it is whole.
 """
 _GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
-"""What links the files of a model in GGUF to a folder in the cache."""
+"""Function that links the files of a model in GGUF to a folder in the cache."""
 _IMAGE_FOLDERS = "embedwell_vision.linked_folders"
-"""What links another model's image encoder, or config.json, to a folder in the cache."""
+"""Functions that link another model's image encoder, or config.json, to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
 
 _NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"

@@ -30,7 +30,7 @@ PREFIX = "token_"
 _COMPRESSED = re.compile(r"token_(codes|codebooks|tier\d+|directions\d+|pool|importance)")
 
 _BUILD = "embedwell_classic.compressed_tables:build"
-"""What builds a table from compressed parts."""
+"""Function that builds a table from compressed parts."""
 
 
 def is_part(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What tokenizes a query and a list of documents, which a model reads as one sequence.
+"""Tokenizer of a query and a list of documents, which a model reads as one sequence.
 
 A long list is read in several sequences, the blocks, each of which has the query. Before and after
 a document and the query stand texts of a format; a marker follows each document, and another one

@@ -19,7 +19,7 @@ MIN_ROOM = 2
 """Tokens: one of the first text and one of the second."""
 
 _FORMATTED = "embedwell_prompts.pair_encoders:pair_encoder"
-"""What returns the tokenizer of pairs in a format."""
+"""Function that returns the tokenizer of pairs in a format."""
 
 
 class PairEncoder(Protocol):

@@ -12,10 +12,11 @@ from embedwell.inference.request_reader import RequestReader
 from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, ComparisonQueue
+from embedwell_models.encoder.muvera import Muvera
+from embedwell_models.encoder.token_pooling import MAX_TOKENS, MEMORY_PER_PAIR, pooling_steps
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.muvera import Muvera
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import (
     ImageContent,
@@ -25,7 +26,6 @@ from embedwell_models.read.inputs import (
     TextPair,
     first_indices,
 )
-from embedwell_models.token_pooling import MAX_TOKENS, MEMORY_PER_PAIR, pooling_steps
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 

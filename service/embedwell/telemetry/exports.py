@@ -1,4 +1,4 @@
-"""What a server needs of the exports of its telemetry, which are in a package of their own."""
+"""Interfaces of the exports of spans and metrics, which the wing of OpenTelemetry implements."""
 
 from typing import Protocol
 

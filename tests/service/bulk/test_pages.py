@@ -19,7 +19,7 @@ from embedwell_bulk.columns import Columns, ImageAndText
 from embedwell_bulk.local_images import LocalPages, load_local_images
 from embedwell_bulk.text_encoder import Advance, Pending
 from embedwell_models.embedder import Embedder
-from embedwell_models.token_pooling import pool_tokens
+from embedwell_models.encoder.token_pooling import pool_tokens
 from embedwell_models.vectors import Floats
 from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.colpali import write_colpali

@@ -17,10 +17,10 @@ from embedwell.limits.request_costs import RequestCosts
 from embedwell.limits.work_queue import ComparisonQueue
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell_models.encoder.token_pooling import MAX_TOKENS
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import InputOptions, TextPair
-from embedwell_models.token_pooling import MAX_TOKENS
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
 from tests.service.pipelines import comparisons, pipeline_of

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sentence_transformers import MultiVectorEncoder
 
-from embedwell_models.muvera import Muvera
-from embedwell_models.token_pooling import pool_tokens
+from embedwell_models.encoder.muvera import Muvera
+from embedwell_models.encoder.token_pooling import pool_tokens
 from tests.models.colbert import DOCUMENTS, WIDTH, write_stanford
 from tests.service.local_server import local_server
 from tests.service.responses import error

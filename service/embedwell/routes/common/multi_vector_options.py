@@ -6,8 +6,8 @@ from pydantic import Field
 
 from embedwell.errors import service_errors
 from embedwell.routes.common.body import Body
-from embedwell_models.muvera import LARGEST, Muvera
-from embedwell_models.token_pooling import MAX_FACTOR
+from embedwell_models.encoder.muvera import LARGEST, Muvera
+from embedwell_models.encoder.token_pooling import MAX_FACTOR
 
 PoolFactor = Annotated[int, Field(ge=1, le=MAX_FACTOR)]
 """Divisor of the number of a document's token vectors."""

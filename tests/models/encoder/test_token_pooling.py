@@ -8,8 +8,8 @@ from scipy.cluster.hierarchy import fcluster, linkage  # type: ignore[import-unt
 from scipy.spatial.distance import squareform  # type: ignore[import-untyped]
 from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
 
+from embedwell_models.encoder.token_pooling import MAX_TOKENS, pool_tokens
 from embedwell_models.errors import InputError
-from embedwell_models.token_pooling import MAX_TOKENS, pool_tokens
 from embedwell_models.vectors import Floats, normalize
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from embedwell_models.encoder.muvera import Muvera
 from embedwell_models.errors import InputError
-from embedwell_models.muvera import Muvera
 from embedwell_models.vectors import Doubles, Floats, maxsim, normalize
 
 
