@@ -48,7 +48,8 @@ def compiled_launchd(folder: Path, status: str, descriptor: int) -> ctypes.CDLL:
     compiler = hatch_build.compiler()
     if compiler is None:
         pytest.skip("needs a C++ compiler")
-    source, library = folder / "launchd.cpp", folder / "launchd.so"
+    # A path of its own: a library that was loaded from the same path would be used again.
+    source, library = folder / "launchd.cpp", folder / f"launchd-{status}.so"
     source.write_text(LAUNCHD)
     values = [f"-DSTATUS={status}", f"-DDESCRIPTOR={descriptor}"]
     subprocess.run([*compiler, *values, "-shared", "-fPIC", "-o", library, source], check=True)
