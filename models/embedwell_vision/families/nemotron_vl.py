@@ -47,7 +47,8 @@ def rerank(options: JsonConfig) -> ModelSpec:
 
 def _text(options: JsonConfig, prefix: str) -> ModelSpec:
     """Build the spec of the text encoder. prefix: of the names of all tensors but the head."""
-    options.with_defaults({"pooling": "last"}).require("pooling", "avg")
+    if (pooling := options.get("pooling", "last")) != "avg":
+        raise options.unsupported("pooling", pooling, ["avg"])
     for key, stated in (("query_prefix", QUERY_PREFIX), ("passage_prefix", PASSAGE_PREFIX)):
         options.require(key, stated)
     for key in ("use_backbone_lora", "use_llm_lora"):

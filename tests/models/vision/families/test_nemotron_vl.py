@@ -174,8 +174,15 @@ def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 )
 def test_other_models_are_refused_by_name(key: str, value: Any, tmp_path: Path) -> None:
     write_nemotron_vl(tmp_path)
-    edit(tmp_path, *[key] * (value is None), **{key: value})
+    edit(tmp_path, **{key: value})
     with pytest.raises(ModelError, match=key):
+        families.read(tmp_path)
+
+
+def test_the_default_pooling_of_the_code_is_refused(tmp_path: Path) -> None:
+    write_nemotron_vl(tmp_path)
+    edit(tmp_path, "pooling")
+    with pytest.raises(ModelError, match="pooling = 'last' is not supported"):
         families.read(tmp_path)
 
 
