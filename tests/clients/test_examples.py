@@ -37,6 +37,7 @@ vectors = [vectors, asyncio.run(embed())]
     "LangChain": """
 import asyncio
 
+assert found.page_content == "Iron oxide."
 vectors = [vectors, [client.embed_query(text) for text in TEXTS]]
 vectors += [asyncio.run(client.aembed_documents(TEXTS))]
 """,

@@ -1,4 +1,4 @@
-"""The clients of docs/unix-socket.md with a real server on a Unix socket."""
+"""The clients of docs/local-server.md with a real server on a Unix socket."""
 
 import json
 import re
@@ -14,7 +14,8 @@ from tests.conftest import COMPILED, Folder
 from tests.programs import program
 from tests.service.server import UnixServer
 
-TEXT = (Path(__file__).parents[2] / "docs" / "unix-socket.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2] / "docs" / "local-server.md"
+_, TEXT = PAGE.read_text(encoding="utf-8").split("## A server on a Unix socket\n")
 PATH = "/run/user/1000/embedwell.sock"
 
 

@@ -115,7 +115,6 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/several-models.md": "tests/service/test_several_models_page.py",
     "docs/sparse.md": "tests/service/routes/test_embed_sparse.py",
     "docs/training.md": "tests/service/test_training_page.py",
-    "docs/unix-socket.md": "tests/clients/test_unix_socket.py",
     "docs/vector-stores.md": "tests/service/bulk/test_vector_stores_page.py",
     "docs/words.md": "tests/service/test_words_page.py",
 }

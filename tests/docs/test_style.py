@@ -40,7 +40,7 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
 
 
 def test_the_readme_is_an_introduction() -> None:
-    assert len(README.read_text(encoding="utf-8").split()) <= 800
+    assert len(README.read_text(encoding="utf-8").split()) <= 700
 
 
 def test_the_pages_for_users_are_read_in_a_day() -> None:

@@ -178,7 +178,7 @@ def test_the_command_prints_the_address(server: LocalServer, model: str) -> None
 
 
 def test_the_blocks_of_the_page_run(server: LocalServer) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text, _ = PAGE.read_text(encoding="utf-8").split("## A server on a Unix socket\n")
     [python], [script] = (
         re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("python", "sh")
     )
