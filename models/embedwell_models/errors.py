@@ -40,6 +40,13 @@ class TooManyTokensError(InputError):
         super().__init__(message, code="too_many_tokens", index=index)
 
 
+class TooLongError(InputError):
+    """An input is too long, and must not be cut off. length: what is too long, and what to do."""
+
+    def __init__(self, length: str, index: int) -> None:
+        super().__init__(f"{length}, or allow truncation", code="input_too_long", index=index)
+
+
 class EmptyTextError(InputError):
     """A text has no token, but the model needs one. index: position in the request."""
 

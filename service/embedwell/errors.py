@@ -1,7 +1,8 @@
 """The errors of a request, each with its status and code.
 
 ServiceError
-├── BadRequest 400               invalid_request, unknown_prompt, input_too_long, …
+├── BadRequest 400               invalid_request, unknown_prompt, …
+│   ├── InputTooLong 400         input_too_long
 │   └── NotOffered 400           not_offered
 ├── Unauthorized 401             invalid_api_key
 ├── Forbidden 403                host_not_allowed, origin_not_allowed (browsers only)
@@ -34,7 +35,7 @@ ServiceError
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from embedwell_models.errors import InputError, TooManyTokensError, UnpairedTextError
+from embedwell_models.errors import InputError, TooLongError, TooManyTokensError, UnpairedTextError
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""
@@ -87,6 +88,12 @@ class ServiceError(Exception):
 
 class BadRequest(ServiceError):
     status, code = 400, "invalid_request"
+
+
+class InputTooLong(BadRequest):
+    """An input that is too long; the message of the response names what allows truncation."""
+
+    code = "input_too_long"
 
 
 class NotOffered(BadRequest):
@@ -281,11 +288,14 @@ class DiskFull(ServiceError):
     status, code = 507, "disk_full"
 
 
+_RESPONSES = {TooManyTokensError: TooLarge, TooLongError: InputTooLong}
+
+
 def service_error(error: InputError) -> ServiceError:
     """Return the response to an error of reading the inputs."""
     if isinstance(error, UnpairedTextError):
         return NotOffered.single_text(error.index or 0)
-    response = TooLarge if isinstance(error, TooManyTokensError) else BadRequest
+    response = _RESPONSES.get(type(error), BadRequest)
     return response(str(error), code=error.code, param=error.param, index=error.index)
 
 

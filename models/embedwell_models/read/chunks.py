@@ -6,7 +6,12 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from embedwell_models.errors import InputError, PromptTooLongError, UnsplittableTextError
+from embedwell_models.errors import (
+    InputError,
+    PromptTooLongError,
+    TooLongError,
+    UnsplittableTextError,
+)
 from embedwell_models.read.inputs import InputRow, TokenIds
 from embedwell_models.read.spans import SpanPooling, pool
 from embedwell_models.read.windows import TokenCollector
@@ -119,10 +124,9 @@ def _as_array(ids: Sequence[int]) -> TokenIds:
     return np.array(ids, dtype=np.int32)
 
 
-def _too_long(index: int, total: int, room: int) -> InputError:
-    return InputError(
+def _too_long(index: int, total: int, room: int) -> TooLongError:
+    return TooLongError(
         f"with chunk {index} the text has {total} tokens, but the model reads {room} besides "
-        "its special tokens; send fewer chunks together, or allow truncation",
-        code="input_too_long",
-        index=index,
+        "its special tokens; send fewer chunks together",
+        index,
     )

@@ -13,6 +13,7 @@ from embedwell_models.errors import (
     EmptyTextError,
     InputError,
     PromptTooLongError,
+    TooLongError,
     UnsplittableTextError,
 )
 from embedwell_models.model_files.vector_recipe import VectorRecipe
@@ -315,18 +316,14 @@ class RowTokenizer:
             limit = options.max_length or self._tokenizer.max_length
             raise self._too_long(index, limit + row.dropped, limit)
 
-    def _too_long(self, index: int, tokens: int, limit: int) -> InputError:
+    def _too_long(self, index: int, tokens: int, limit: int) -> TooLongError:
         counted = self._max_tokens
         length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
-        return InputError(
+        return TooLongError(
             # Clients search for OpenAI's wording.
-            (
-                f"This model's maximum context length is {limit} tokens, however you requested "
-                f"{length} in input {index}; shorten it, or allow truncation with on_overflow, "
-                "truncate or truncation"
-            ),
-            code="input_too_long",
-            index=index,
+            f"This model's maximum context length is {limit} tokens, however you requested "
+            f"{length} in input {index}; shorten it",
+            index,
         )
 
     def _check_ids_in_table(self, row: InputRow, index: int) -> InputRow:

@@ -42,7 +42,7 @@ from embedwell.routes.common.response_types import (
     describe_inputs,
     describe_request,
 )
-from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.router import RequestDep, api_router, complete_error
 from embedwell.routes.embed_sparse import (
     SparseArrays,
     as_arrays,
@@ -365,7 +365,7 @@ def _partial_results(
     described: list[Embedded | Failed] = []
     for index, result in enumerate(results):
         if isinstance(result, ServiceError):
-            result.name_field(["inputs"])
+            complete_error(result, body)
             described.append({"error": describe(result)})
             continue
         row, embedding = next(rows)

@@ -150,6 +150,9 @@ OVERFLOW: dict[TruncateWord | Side | bool | None, Literal["error", "start", "end
 }
 """Handling of a text that is too long, by the fields of other APIs."""
 
+_TRUNCATING = ("on_overflow", "truncate", "truncation", "truncate_prompt_tokens")
+"""Fields that can allow truncation, of all routes."""
+
 NumberType = Literal["float", "int8", "uint8", "binary", "ubinary"]
 """Number types in Voyage's and Jina's APIs."""
 
@@ -228,6 +231,12 @@ def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]
         )
     side = SIDES.get(body.on_overflow)
     return side is not None, side
+
+
+def truncation_advice(body_type: type[Body]) -> str:
+    """Return the end of a message: the fields of a route that allow truncation, or the setting."""
+    fields = [name for name in _TRUNCATING if name in body_type.model_fields]
+    return f" with {' or '.join(fields) or 'the setting EMBEDWELL_AUTO_TRUNCATE of the server'}"
 
 
 def cutting(options: InputOptions, param: str) -> InputOptions:

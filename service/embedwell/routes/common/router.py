@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.errors import BadRequest, NotOffered, ServiceError
+from embedwell.errors import BadRequest, InputTooLong, NotOffered, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat, invalid_body
 from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
@@ -24,6 +24,7 @@ from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.offered_routes import advice
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
+from embedwell.routes.common.options import truncation_advice
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
 
 # Bytes; parsing so many takes a few milliseconds, independent of their content.
@@ -235,16 +236,23 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 
 @contextmanager
 def errors_completed(body: Body) -> Iterator[None]:
-    """Add to errors what the body and the routes know: the field of the input, other routes."""
+    """Add to errors what the body and the routes know, see `complete_error`."""
     try:
         yield
     except ServiceError as error:
-        if isinstance(error, NotOffered):
-            error.message += advice(error.offered)
-        error.name_field(name for name in body.input_fields if name in body.model_fields_set)
+        complete_error(error, body)
         raise
     except ValidationError as error:  # of another body, to which this one was converted
         raise invalid_body(error, type(body), body.input_fields) from None
+
+
+def complete_error(error: ServiceError, body: Body) -> None:
+    """Add the field of the input, other routes, and the fields that allow truncation."""
+    if isinstance(error, NotOffered):
+        error.message += advice(error.offered)
+    if isinstance(error, InputTooLong):
+        error.message += truncation_advice(type(body))
+    error.name_field(name for name in body.input_fields if name in body.model_fields_set)
 
 
 async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
