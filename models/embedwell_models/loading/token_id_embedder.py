@@ -93,8 +93,8 @@ class TokenIdEmbedder:
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models,
-        and for what the load of a model with a name measures. image_model: a model in the same
-        space, whose image encoder embeds images.
+        and for what a load measures. image_model: a model in the same space, whose image encoder
+        embeds images.
 
         Raises ModelError if the model, device or precision is not available, or if the model needs
         torch, which is not installed.
@@ -114,7 +114,7 @@ class TokenIdEmbedder:
         path = resolve(str(model), options, cache)
         description = ModelDescription.read(path, options)
         allowed_dimensions, load_cache = description.allowed_dimensions(dimensions), None
-        if dtype in ("auto", *QUANTIZED) and not Path(model).exists():
+        if dtype in ("auto", *QUANTIZED):
             load_cache = LoadCache((cache or default_cache()) / "library", path, options)
         measured = load_cache.read() if load_cache else None
         embedder = cls._load(description, options, measured)

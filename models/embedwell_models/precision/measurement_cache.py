@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _NUMBERS, _MAGNITUDES = ".json", ".safetensors"  # suffixes of the files
+MAX_FILES = 512
+"""Files of a cache folder: folders of models come and go, and what measures them may stay."""
 
 
 class MeasurementCache:
@@ -89,6 +91,7 @@ class MeasurementCache:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(_digest(content) + b"\n" + content)
             os.replace(file.name, self._path.with_suffix(suffix))
+            _delete_oldest(self._path.parent)
         except OSError as error:
             log.debug("the measurements of this load are not kept: %s", error)
 
@@ -147,8 +150,18 @@ def machine_and_files(model: Path, device: str) -> Iterator[str]:
 
 
 def _load_conditions(model: Path, options: ModelOptions) -> Iterator[str]:
-    yield repr(("library", process_thread_count(), options))
+    # A process may be limited to an older instruction set than its processor has.
+    yield repr(("library", process_thread_count(), options, sorted(library.features())))
     yield from machine_and_files(model, options.device)
+
+
+def _delete_oldest(folder: Path) -> None:
+    """Delete the oldest files above MAX_FILES; raises OSError."""
+    paths = [*folder.iterdir()]
+    if len(paths) > MAX_FILES:
+        paths.sort(key=lambda path: path.stat().st_mtime_ns)
+        for path in paths[:-MAX_FILES]:
+            path.unlink(missing_ok=True)  # another process may delete it, too
 
 
 def _digest(content: bytes) -> bytes:

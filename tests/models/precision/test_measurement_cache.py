@@ -1,7 +1,6 @@
-"""Tests of what a load by name keeps for the next one, with real loads of the default model."""
+"""Tests of what a load keeps for the next one, with real loads of the default model."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
-from embedwell_models.precision.measurement_cache import LoadCache
+from embedwell_models.precision.measurement_cache import MAX_FILES, LoadCache
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions
 
@@ -28,10 +27,12 @@ def kept_files(cache: Path) -> dict[str, bytes]:
     return {path.suffix: path.read_bytes() for path in (cache / "library").glob("*")}
 
 
-def test_a_second_load_by_name_takes_what_the_first_chose(cache: Path) -> None:
-    first = Embedder.load(DEFAULT, cache=cache)
+@pytest.mark.parametrize("by_name", [True, False], ids=["a name", "a folder"])
+def test_a_second_load_takes_what_the_first_chose(cache: Path, by_name: bool) -> None:
+    model = DEFAULT if by_name else resolve(DEFAULT)
+    first = Embedder.load(model, cache=cache)
     kept = kept_files(cache)
-    second = Embedder.load(DEFAULT, cache=cache)
+    second = Embedder.load(model, cache=cache)
     assert ".json" in kept and kept_files(cache) == kept
     assert (second.dtype, [*second.trials]) == (first.dtype, [*first.trials])
     assert second.fingerprint == first.fingerprint
@@ -63,19 +64,35 @@ def test_int8_is_calibrated_once(cache: Path) -> None:
     assert path.read_bytes() != b"damaged"
 
 
-@pytest.mark.parametrize(
-    "load",
-    [
-        lambda cache, folder: Embedder.load(DEFAULT, dtype="float32", cache=cache),
-        lambda cache, folder: Embedder.load(folder, cache=cache),
-    ],
-    ids=["float32", "a folder"],
-)
-def test_nothing_else_is_kept(
-    cache: Path, tiny_bert: Folder, load: Callable[[Path, Path], Embedder]
-) -> None:
-    load(cache, tiny_bert())
+def test_nothing_is_kept_of_float32(cache: Path) -> None:
+    Embedder.load(DEFAULT, dtype="float32", cache=cache)
     assert not kept_files(cache)
+
+
+def test_a_folder_that_is_written_again_is_measured_again(cache: Path, tiny_bert: Folder) -> None:
+    model = tiny_bert()
+    first = Embedder.load(model, cache=cache)
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    second = Embedder.load(model, cache=cache)
+    assert second.fingerprint != first.fingerprint
+
+
+def test_a_cache_that_cannot_be_written_keeps_nothing(tmp_path: Path, tiny_bert: Folder) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert Embedder.load(tiny_bert(), cache=tmp_path / "cache").dtype
+
+
+def test_the_oldest_measurements_are_deleted(cache: Path, tiny_bert: Folder) -> None:
+    folder, model = cache / "library", tiny_bert()
+    folder.mkdir()
+    for number in range(MAX_FILES):
+        old = folder / f"{number}.json"
+        old.touch()
+        os.utime(old, (number, number))
+    LoadCache(folder, model, DEFAULT_OPTIONS).write_fields({})
+    assert {path.stem for path in folder.glob("*")} >= {*map(str, range(1, MAX_FILES))}
+    assert not (folder / "0.json").exists()
 
 
 def test_measurements_are_for_the_same_files_and_options_alone(
