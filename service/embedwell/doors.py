@@ -1,4 +1,4 @@
-"""Commands and routes by name: those of this distribution, and of packages that extend it.
+"""Commands, routes and bodies by name: those of this distribution, and of packages that extend it.
 
 A name stands for `package.module:attribute`, which is imported when it is used. Other packages add
 theirs by entry points: docs/developers/extend.md.
@@ -74,6 +74,9 @@ ROUTES_AT_START = frozenset({"playground", "embed", "status", "root"})
 or because most servers need them. The modules of others are imported when one of their routes is
 used: embedwell.routes.index has these routes.
 """
+
+EMBEDDINGS_BODY = "embedwell_vendors.embeddings:EmbeddingsRequest"
+"""The body of /v1/embeddings with more than OpenAI's fields."""
 
 TRACING = "embedwell_otel.tracing:RequestSpans"
 METRICS_EXPORT = "embedwell_otel.metrics:MetricsExport"

@@ -18,8 +18,9 @@ from embedwell.routes.common.router import (
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
-from embedwell.routes.openai import EmbeddingsRequest, OpenAIResponse, create_embeddings
+from embedwell.routes.openai import OpenAIResponse
 from embedwell_models.output_names import DENSE, MULTI
+from embedwell_vendors.embeddings import EmbeddingsRequest
 
 
 def _known_or_null(value: Any) -> Any:
@@ -41,7 +42,7 @@ def router(server: ServerState) -> APIRouter:
     async def azure_embeddings(
         context: RequestDep, body: AzureRequest
     ) -> OpenAIResponse | BinaryResponse:
-        return await create_embeddings(models, context, body)
+        return await body.respond(context, models)
 
     @routes.post("/openai/deployments/{name:path}/embeddings", include_in_schema=False)
     async def deployment(request: Request) -> Response:
@@ -50,7 +51,7 @@ def router(server: ServerState) -> APIRouter:
         body = await read_body(AzureRequest, context, request.receive)
         named = body.model_copy(update={"model": name})
         with errors_completed(body):
-            content = await create_embeddings(models, context, named)
+            content = await named.respond(context, models)
         return await fastapi_response(context, content)
 
     @routes.get("/openai/v1/models", include_in_schema=False)

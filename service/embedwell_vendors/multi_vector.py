@@ -16,9 +16,9 @@ from embedwell.routes.common.multi_vectors import MultiVectorService
 from embedwell.routes.common.response_body import EncodingFormat, OutputType, encode_block
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.jina import TextsOrObjects
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import InputOptions
+from embedwell_vendors.jina_fields import TextsOrObjects
 
 
 class MultiVectorRequest(Body):

@@ -28,10 +28,10 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.common.vllm_fields import VLLMEmbeddingFields
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.vectors import Floats, truncate_and_normalize
+from embedwell_vendors.vllm_fields import VLLMEmbeddingFields
 
 PoolingTask = Literal["embed", "token_embed", "classify", "token_classify", "plugin"]
 _TASKS: dict[str, tuple[PoolingTask, ...]] = {

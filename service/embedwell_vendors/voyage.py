@@ -1,26 +1,42 @@
-"""POST /v1/multimodalembeddings: vectors of inputs of texts and images, as from Voyage."""
+"""POST /v1/multimodalembeddings: Voyage's vectors of texts and images, and its fields."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_responses import VOYAGE
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import OVERFLOW, ROLES
+from embedwell.routes.common.options import OVERFLOW, ROLES, NumberType
 from embedwell.routes.common.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.response_body import EncodingFormat
 from embedwell.routes.common.response_types import OpenAIEmbedding, openai_embeddings
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.voyage import VoyageFields
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
+from embedwell_vendors.field_names import SameAs
+
+
+class VoyageFields(Body):
+    """Voyage's fields of /v1/embeddings.
+
+    - `truncation`: Voyage's name of `truncate`: false refuses a text that is too long.
+    - `output_dtype`: Voyage's name of the number type: `int8` and `uint8` are scaled by each
+      vector's largest component, and `binary` and `ubinary` have one bit for each dimension, 8 in a
+      byte. Default: `float`.
+    """
+
+    voyage_fields = frozenset({"truncation"})
+
+    truncation: Annotated[bool | None, SameAs("truncate")] = None
+    output_dtype: NumberType | None = None
+    output_dimension: Annotated[Annotated[PositiveInt, WHOLE] | None, SameAs("dimensions")] = None
 
 
 class VoyageImage(Body):

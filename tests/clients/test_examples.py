@@ -9,8 +9,8 @@ import pytest
 from embedwell.routes.cohere import CohereRequest, CohereV1Request
 from embedwell.routes.common.body import Body
 from embedwell.routes.ollama import OllamaPromptRequest, OllamaRequest
-from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
+from embedwell_vendors.embeddings import EmbeddingsRequest
 from tests.clients.conftest import PROMPTS
 from tests.clients.example_program import DOCS, run_program
 from tests.service.server import HttpServer, Server

@@ -1,31 +1,13 @@
-"""Voyage's fields of /v1/embeddings and /rerank, and its response of /rerank."""
+"""Voyage's fields of /rerank, and its response."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.routes.common.body import WHOLE, Body
+from embedwell.routes.common.body import Body
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.documents import PlainRanked
-from embedwell.routes.common.field_names import SameAs
-from embedwell.routes.common.options import NumberType
-
-
-class VoyageFields(Body):
-    """Voyage's fields of /v1/embeddings.
-
-    - `truncation`: Voyage's name of `truncate`: false refuses a text that is too long.
-    - `output_dtype`: Voyage's name of the number type: `int8` and `uint8` are scaled by each
-      vector's largest component, and `binary` and `ubinary` have one bit for each dimension, 8 in a
-      byte. Default: `float`.
-    """
-
-    voyage_fields = frozenset({"truncation"})
-
-    truncation: Annotated[bool | None, SameAs("truncate")] = None
-    output_dtype: NumberType | None = None
-    output_dimension: Annotated[Annotated[PositiveInt, WHOLE] | None, SameAs("dimensions")] = None
 
 
 class VoyageRerankFields(Body):

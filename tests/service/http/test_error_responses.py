@@ -31,11 +31,11 @@ from embedwell.http.error_responses import (
 from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.openai import EmbeddingsRequest
 from embedwell.routes.positions import PositionsRequest
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell.routes.tokenize import DecodeRequest
 from embedwell.routes.tokens import TokensRequest
+from embedwell_vendors.embeddings import EmbeddingsRequest
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])

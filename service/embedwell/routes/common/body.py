@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
+from embedwell.doors import load
 from embedwell.errors import Path
 from embedwell.routes.common.common_fields import RequestModel
 from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
@@ -34,6 +35,8 @@ class Body(RequestModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    wider: ClassVar[str] = ""
+    """Name of a subclass with more fields, see doors.load, which reads what this class rejects."""
     voyage_fields: ClassVar[Collection[str]] = frozenset()
     """Fields that only Voyage's clients send."""
     input_fields: ClassVar[Sequence[str]] = ()
@@ -51,11 +54,18 @@ class Body(RequestModel):
         return isinstance(fields, dict) and not fields.keys().isdisjoint(cls.voyage_fields)
 
     @classmethod
+    def widest(cls) -> type[Self]:
+        """Return the class that has all fields of the route."""
+        return load(cls.wider) if cls.wider else cls
+
+    @classmethod
     def parse(cls, text: bytes) -> Self:
-        """Read a body from JSON; raises ValidationError."""
+        """Read a body from JSON; raises ValidationError of the class with all fields."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
+            if cls.wider:
+                return cls.widest().parse(text)
             if text.startswith(BOM_UTF8):  # as files of some editors do
                 return cls.parse(text.removeprefix(BOM_UTF8))
             if not _unknown_nulls(error):

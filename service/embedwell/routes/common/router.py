@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import chain
 from typing import Annotated, Any, TypeVar
 
@@ -125,7 +125,7 @@ class DirectRoute(APIRoute):
     def of_fastapi(self) -> APIRoute:
         """FastAPI's own route, which has parameters and responses for the OpenAPI document."""
         own = {"methods": self.methods, "include_in_schema": self.include_in_schema}
-        return APIRoute(self.path, self.endpoint, **{**self._options, **own})
+        return APIRoute(self.path, _with_all_fields(self.endpoint), **{**self._options, **own})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.of_fastapi.app(scope, receive, send)
@@ -251,7 +251,7 @@ def complete_error(error: ServiceError, body: Body) -> None:
     if isinstance(error, NotOffered):
         error.message += advice(error.offered)
     if isinstance(error, InputTooLong):
-        error.message += truncation_advice(type(body))
+        error.message += truncation_advice(type(body).widest())
     error.name_field(name for name in body.input_fields if name in body.model_fields_set)
 
 
@@ -266,7 +266,7 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
             return _parse(body_type, content)
         return await run_in_thread(_parse, body_type, content, small=False)
     except BadRequest:
-        if body_type.has_voyage_fields(content):
+        if body_type.widest().has_voyage_fields(content):
             _use_format_for_voyage(context)
         raise
 
@@ -281,6 +281,22 @@ def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
         case [context, type() as body] if context == RequestDep and issubclass(body, Body):
             return body
     return None
+
+
+def _with_all_fields(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an endpoint for the OpenAPI document, whose body has all fields of the route."""
+    body_type = _body_type(endpoint)
+    if body_type is None or not body_type.wider:
+        return endpoint
+
+    @wraps(endpoint)
+    def documented() -> None: ...
+
+    signature = inspect.signature(endpoint)
+    context, body = signature.parameters.values()
+    parameters = [context, body.replace(annotation=body_type.widest())]
+    documented.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return documented
 
 
 def _is_without_input(endpoint: Callable[..., Any], options: Mapping[str, Any]) -> bool:
@@ -303,7 +319,8 @@ def _parse(body_type: type[B], content: bytes) -> B:
                 "the body is not UTF-8; send JSON in UTF-8, compressed only with content-encoding"
             )
             raise BadRequest(message) from None
-        raise invalid_body(error, body_type, body_type.input_fields) from None
+        widest = body_type.widest()
+        raise invalid_body(error, widest, widest.input_fields) from None
 
 
 def _is_utf8(content: bytes) -> bool:

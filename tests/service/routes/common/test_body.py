@@ -1,4 +1,4 @@
-"""Unknown fields of request bodies."""
+"""Unknown fields of request bodies, and fields of a wider type."""
 
 import re
 
@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.openai import EmbeddingsRequest
+from embedwell.routes.openai import OpenAIRequest
 from embedwell.routes.rerank import RerankRequest
+from embedwell_vendors.embeddings import EmbeddingsRequest
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,23 @@ def test_a_list_of_objects_with_many_names_ends() -> None:
     items = ", ".join(f'{{"image": "x", "name{index}": null}}' for index in range(100))
     with pytest.raises(ValidationError, match="name8"):
         EmbedRequest.parse(f'{{"inputs": [{items}]}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "field", ['"user": "me"', '"dimensions": 0', '"encoding_format": "base64"']
+)
+def test_a_body_with_openais_fields_alone_is_of_openais_type(field: str) -> None:
+    assert type(OpenAIRequest.parse(f'{{"input": "a", {field}}}'.encode())) is OpenAIRequest
+
+
+@pytest.mark.parametrize(
+    "field", ['"task": null', '"encoding_format": "bytes"', '"surprise": null']
+)
+def test_a_body_with_another_vendors_fields_is_of_the_type_with_all(field: str) -> None:
+    body = OpenAIRequest.parse(f'{{"input": "a", {field}}}'.encode())
+    assert type(body) is EmbeddingsRequest is OpenAIRequest.widest() is EmbeddingsRequest.widest()
+
+
+def test_the_error_of_an_invalid_body_is_that_of_the_type_with_all_fields() -> None:
+    with pytest.raises(ValidationError, match="EmbeddingsRequest"):
+        OpenAIRequest.parse(b'{"input": 5}')

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.vectors import normalize, quantize
+from embedwell_vendors.embeddings import EmbeddingsRequest
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error
