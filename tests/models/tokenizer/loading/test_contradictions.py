@@ -181,8 +181,10 @@ def test_a_tokenizer_without_tokens_around_a_text_is_left_so(tmp_path: Path) -> 
     assert Tokenizer(tmp_path, 64).encode([""])[0].ids == []
 
 
-def test_the_page_on_files_has_a_row_for_every_option_that_may_be_refused() -> None:
-    page = (Path(__file__).parents[4] / "docs/model-files.md").read_text(encoding="utf-8")
+def test_the_page_on_formats_has_a_row_for_every_option_that_may_be_refused() -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    assert "](developers/formats.md#tokenizers)" in (docs / "model-files.md").read_text("utf-8")
+    page = (docs / "developers/formats.md").read_text(encoding="utf-8")
     table = page.partition("| key of `tokenizer_config.json` |")[2].partition("\n\n")[0]
     roles = {f"{role}_token" for frame in FRAMES.values() for role in frame}
     options = {option for checked in OPTIONS.values() for option in checked}
