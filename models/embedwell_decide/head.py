@@ -22,7 +22,10 @@ from embedwell_models.vectors import Floats
 _HEAD_SIZE = 64
 _EPS = 1e-5
 _PARTS = ("head.", "type_emb.", "scorer.")
-_SPLIT = ("query", "key", "value")
+_ALL = slice(None)
+_PRODUCTS = 1 << 18
+"""Multiplications in one matrix product. OpenBLAS starts threads for more, which then wait in a
+loop while the kernels compute."""
 
 
 def load(model: LoadedModel) -> "DecisionOutputs":
@@ -30,9 +33,12 @@ def load(model: LoadedModel) -> "DecisionOutputs":
     description = model.description
     options = DecisionOptions.read(description.encoder)
     width = description.spec.config.hidden_size
-    shapes = dict(_shapes(width, options.layers))
-    arrays = weights.read_others(description.encoder, shapes, lambda name: name.startswith(_PARTS))
-    head = DecisionHead(arrays, options.layers, model.linear)
+    arrays = weights.read_others(
+        description.encoder,
+        dict(shapes(width, options.layers)),
+        lambda name: name.startswith(_PARTS),
+    )
+    head = DecisionHead(arrays, options.layers, model.fast_linear, model.linear)
     return DecisionOutputs(model, head, arrays["type_emb.weight"], options)
 
 
@@ -66,19 +72,27 @@ class DecisionOutputs:
 class DecisionHead:
     """Layers of attention without positions, and the score of the marked states."""
 
-    def __init__(self, arrays: Mapping[str, Floats], layers: int, linear: LinearFactory) -> None:
-        self._layers = [_Layer(arrays, f"head.layers.{i}", linear) for i in range(layers)]
+    def __init__(
+        self,
+        arrays: Mapping[str, Floats],
+        layers: int,
+        layer_linear: LinearFactory,
+        linear: LinearFactory,
+    ) -> None:
+        """layer_linear, linear: build the linear layers of the layers, and of the score."""
+        self._layers = [_Layer(arrays, f"head.layers.{i}", layer_linear) for i in range(layers)]
         self._norm = _pair(arrays, "scorer.0")
         self._dense = linear(*_pair(arrays, "scorer.1"), "gelu", name="scorer.1")
         self._output = linear(*_pair(arrays, "scorer.3"), name="scorer.3")
 
     def __call__(self, states: Floats, marked: np.ndarray) -> Floats:
         """Return the score of each marked state of a row: (T, D), (T,) -> (marked, 1)."""
-        for layer in self._layers:
-            states = layer(states)
         if not marked.any():
             return np.zeros((1, 1), dtype=np.float32)
-        return self._output(self._dense(layer_norm(states[marked], *self._norm, _EPS)))
+        for layer in self._layers[:-1]:
+            states = layer(states)
+        states = self._layers[-1](states, marked)
+        return self._output(self._dense(layer_norm(states, *self._norm, _EPS)))
 
 
 class _Layer:
@@ -87,31 +101,43 @@ class _Layer:
     def __init__(self, arrays: Mapping[str, Floats], name: str, linear: LinearFactory) -> None:
         attention = f"{name}.self_attn"
         weight, bias = arrays[f"{attention}.in_proj_weight"], arrays[f"{attention}.in_proj_bias"]
-        self._heads = max(1, weight.shape[1] // _HEAD_SIZE)
-        self._projection = linear(weight, bias, name=f"{attention}.in_proj")
+        width = weight.shape[1]
+        self._heads = max(1, width // _HEAD_SIZE)
+        self._query = linear(weight[:width], bias[:width], name=f"{attention}.query")
+        self._keys_values = linear(weight[width:], bias[width:], name=f"{attention}.key_value")
         self._output = linear(*_pair(arrays, f"{attention}.out_proj"), name=f"{attention}.out_proj")
         self._up = linear(*_pair(arrays, f"{name}.linear1"), "relu", name=f"{name}.linear1")
         self._down = linear(*_pair(arrays, f"{name}.linear2"), name=f"{name}.linear2")
         self._attention_norm = _pair(arrays, f"{name}.norm1")
         self._ffn_norm = _pair(arrays, f"{name}.norm2")
 
-    def __call__(self, states: Floats) -> Floats:
-        """Compute the states of one row: (T, D) -> (T, D)."""
+    def __call__(self, states: Floats, marked: np.ndarray | slice = _ALL) -> Floats:
+        """Compute the marked states of one row, (marked, D), from all of its states, (T, D)."""
         normed = layer_norm(states, *self._attention_norm, _EPS)
-        states = self._output(self._attend(self._projection(normed)), states)
+        mixed = self._attend(self._query(normed[marked]), self._keys_values(normed))
+        states = self._output(mixed, states[marked])
         return self._down(self._up(layer_norm(states, *self._ffn_norm, _EPS)), states)
 
-    def _attend(self, projected: Floats) -> Floats:
-        # projected: queries, keys and values, (T, 3 D) -> (T, D).
-        tokens = len(projected)
-        split = projected.reshape(tokens, len(_SPLIT), self._heads, -1).transpose(1, 2, 0, 3)
-        query, key, value = split  # (H, T, Dh)
-        scores: Floats = query @ key.transpose(0, 2, 1) * np.float32(query.shape[-1] ** -0.5)
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=-1, keepdims=True)
-        mixed: Floats = (scores @ value).transpose(1, 0, 2).reshape(tokens, -1)
-        return mixed
+    def _attend(self, queries: Floats, keys_values: Floats) -> Floats:
+        # (Q, D), (T, 2 D) -> (Q, D). In blocks of queries, see _PRODUCTS.
+        key, value = self._by_head(keys_values, 2)  # (H, T, Dh) each
+        (query,) = self._by_head(queries, 1)
+        query = query * np.float32(query.shape[-1] ** -0.5)
+        size = max(1, _PRODUCTS // key[0].size)
+        blocks = [query[:, start : start + size] for start in range(0, len(queries), size)]
+        mixed = [_softmax(block @ key.transpose(0, 2, 1)) @ value for block in blocks]
+        return np.concatenate(mixed, axis=1).transpose(1, 0, 2).reshape(queries.shape)
+
+    def _by_head(self, rows: Floats, parts: int) -> Floats:
+        # (T, parts * D) -> (parts, H, T, Dh)
+        return rows.reshape(len(rows), parts, self._heads, -1).transpose(1, 2, 0, 3)
+
+
+def _softmax(scores: Floats) -> Floats:
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    return scores
 
 
 def first_ids_of_kinds(tokenizer: Tokenizer) -> list[int]:
@@ -122,7 +148,8 @@ def first_ids_of_kinds(tokenizer: Tokenizer) -> list[int]:
     return first
 
 
-def _shapes(width: int, layers: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def shapes(width: int, layers: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the name and the shape of each tensor of the layers after an encoder."""
     yield "type_emb.weight", (len(KINDS), width)
     for index in range(layers):
         name = f"head.layers.{index}"

@@ -55,12 +55,14 @@ _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 @dataclass(frozen=True)
 class HostLinearFactory(LinearFactory):
-    """Factory of float32 layers on a CPU; it imports torch for a layer that has no kernel.
+    """Factory of layers on a CPU; it imports torch for a layer in float32 that has no kernel.
 
-    cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
+    cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library. dtype:
+    precision of the products; kernels for another one than float32 must exist.
     """
 
     cpu_features: frozenset[str]
+    dtype: str = "float32"
 
     def __call__(
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
@@ -69,8 +71,9 @@ class HostLinearFactory(LinearFactory):
 
     @cached_property
     def _factory(self) -> LinearFactory:
-        if (isa := library.best_isa("float32", self.cpu_features)) is not None:
-            return KernelLinearFactory(isa, Packing("float32"))
+        if (isa := library.best_isa(self.dtype, self.cpu_features)) is not None:
+            return KernelLinearFactory(isa, Packing(self.dtype))
+        assert self.dtype == "float32"
         from embedwell_models.torch_backend.device import CPU
         from embedwell_models.torch_backend.linear_adapters import device_linear
 

@@ -35,7 +35,7 @@ from embedwell_models.precision.references import (
     pooled_vectors_function,
     token_vectors_function,
 )
-from embedwell_models.precision.trials import Trial, build_in_precision
+from embedwell_models.precision.trials import Trial, build_in_precision, takes_bfloat16
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vision import ImageEncoders
 
@@ -53,9 +53,11 @@ class LoadedModel:
     None without kernels. why_torch: what torch computes; None if the kernels compute everything.
     trials: the results of the tried precisions. input_magnitudes: what int8 was calibrated with;
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
-    output is bit-identical in every batch. images: the encoders of images; None if the model has
-    none. graphs: how a GPU computes passes, after the encoder is warm. replaces_gpu: whether the
-    CPU computes because the model does not fit into the GPU's free memory.
+    output is bit-identical in every batch. fast_linear: the same in bfloat16 if the kernels compute
+    the encoder in it, or in int8 and bfloat16 was accurate; otherwise `linear`. images: the
+    encoders of images; None if the model has none. graphs: how a GPU computes passes, after the
+    encoder is warm. replaces_gpu: whether the CPU computes because the model does not fit into the
+    GPU's free memory.
     """
 
     description: ModelDescription
@@ -70,6 +72,7 @@ class LoadedModel:
     trials: Sequence[Trial]
     input_magnitudes: Magnitudes | None
     linear: LinearFactory
+    fast_linear: LinearFactory
     images: ImageEncoders | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
     replaces_gpu: bool = False
@@ -171,6 +174,11 @@ class LoadedModel:
             trials=choice.trials,
             input_magnitudes=_all_magnitudes(choice.dtype, calibration, images),
             linear=backend.linear,
+            fast_linear=(
+                HostLinearFactory(cpu_features, "bfloat16")
+                if uses_kernels and takes_bfloat16(choice.dtype, choice.trials)
+                else backend.linear
+            ),
             images=images,
             graphs=graphs,
         )
@@ -201,6 +209,7 @@ class LoadedModel:
             trials=(),
             input_magnitudes=None,
             linear=linear,
+            fast_linear=linear,
             images=None,
         )
 

@@ -66,6 +66,12 @@ class Trial:
 _FLOAT32 = Trial("float32", 1.0, 1.0, 1.0)
 
 
+def takes_bfloat16(dtype: str, trials: Sequence[Trial]) -> bool:
+    """Whether layers after an encoder may compute in bfloat16. dtype: of the encoder."""
+    accurate = any(each.dtype == "bfloat16" and each.is_accurate for each in trials)
+    return dtype == "bfloat16" or (dtype == "int8" and accurate)
+
+
 @dataclass(frozen=True)
 class PrecisionChoice:
     """Encoder in the chosen precision, and the trials of all compared precisions."""

@@ -1,16 +1,22 @@
-"""Tests of a load onto a GPU whose memory other processes fill."""
+"""Tests of a load onto a GPU whose memory is full, and of the layers after an encoder."""
 
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
+from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder
+from tests.models.encoder.linear_factories import numbers
 
 
 class OnFullGpu(LoadedModel):
@@ -30,6 +36,8 @@ class OnFullGpu(LoadedModel):
         return super()._load(description, options, measured)
 
 
+COMPILED = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
+ACCURATE, INACCURATE = (Trial("bfloat16", cosine, cosine) for cosine in (1.0, 0.9))
 FULL = RuntimeError("Triton Error [CUDA]: out of memory")
 
 
@@ -68,3 +76,28 @@ def test_another_error_stays(error: Exception, tiny_bert: Folder, tmp_path: Path
     OnFullGpu.error = error
     with pytest.raises(type(error)):
         OnFullGpu.load(ModelDescription.read(tiny_bert()), ModelOptions())
+
+
+@pytest.mark.skipif(library.best_isa("bfloat16") is None, reason="there is no bfloat16")
+@pytest.mark.parametrize(
+    ("dtype", "trials", "expected"),
+    [
+        ("float32", [ACCURATE], "float32"),
+        ("bfloat16", [], "bfloat16"),
+        ("int8", [ACCURATE], "bfloat16"),
+        ("int8", [INACCURATE], "float32"),
+        ("int8", [], "float32"),
+    ],
+    ids=str,
+)
+def test_layers_after_an_encoder_are_in_bfloat16_if_it_is_fast_and_accurate(
+    dtype: str, trials: list[Trial], expected: str, tiny_bert: Folder
+) -> None:
+    description = ModelDescription.read(tiny_bert(**COMPILED))
+    measured = LoadMeasurements(dtype, trials, "", None)
+    loaded = LoadedModel.load(description, ModelOptions(device="cpu", dtype=dtype), measured)
+    isa = library.best_isa(expected)
+    assert isa is not None
+    weight, bias, x = numbers(64, 128), numbers(64), numbers(5, 128, seed=2)
+    wanted = KernelLinearFactory(isa, Packing(expected))(weight, bias)(x)
+    assert np.array_equal(loaded.fast_linear(weight, bias)(x), wanted)
