@@ -20,6 +20,7 @@ from embedwell_models.cpu_backend.abi import (
     Norm,
     Rotation,
 )
+from embedwell_models.cpu_backend.head_padding import padded_size
 from embedwell_models.cpu_backend.input_tables import FactorizedInput, InputTables
 from embedwell_models.cpu_backend.layer_weights import (
     NORMS,
@@ -166,8 +167,11 @@ class KernelEncoder:
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         angles = angles if tables_of_rotations is None else [tables_of_rotations]
         rotations = self._rotations(*map(_rotation, angles))
-        caches = self._rope_caches  # if there are several, their rows are equal
-        rows = caches[0].rows(batch) if caches else batch.ids  # unused without rotations
+        rows = batch.ids  # unused without rotations
+        if tables_of_rotations is not None:
+            rows = np.arange(len(rows))
+        elif self._rope_caches:  # if there are several, their rows are equal
+            rows = self._rope_caches[0].rows(batch)
         final_norm = self._layers.final_norm if run.stop == len(relations.layers) else Norm()
         call = ForwardCall(
             config=addressof(relations.config),
@@ -295,7 +299,7 @@ def _most_heads(config: EncoderConfig) -> Heads:
     return Heads(
         max(each.heads for each in attentions),
         max(each.kv_heads for each in attentions),
-        max(each.head_size for each in attentions),
+        max(map(padded_size, attentions)),
         max(each.gated for each in attentions),
     )
 

@@ -31,6 +31,7 @@ from embedwell_models.cpu_backend.abi import (
     PartNorms,
     RelativeTables,
 )
+from embedwell_models.cpu_backend.head_padding import pad_heads, padded_size
 from embedwell_models.cpu_backend.library import kernel
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
@@ -142,7 +143,7 @@ class _Builder:
         order = paired_order(attention.positions, attention.head_size)
         return {
             "qkv": self._heads(layer, attention, order),
-            "output": self._matrix(layer, "output", reads_attention=True),
+            "output": self._output(layer, attention),
             "heads": heads_of(attention),
             "query_norm": self.norm(f"{layer}.query_norm", order),
             "key_norm": self.norm(f"{layer}.key_norm", order),
@@ -196,7 +197,7 @@ class _Builder:
         )
 
     def _rotation_index(self, attention: AttentionSpec) -> int:
-        pair = attention.positions, attention.head_size
+        pair = attention.positions, padded_size(attention)
         pairs: list[tuple[Scheme, int]] = [*distinct_rotations(self.config)]
         return pairs.index(pair) if pair in pairs else 0
 
@@ -212,7 +213,13 @@ class _Builder:
         features = np.arange(len(weight)).reshape(-1, attention.head_size)
         features[:rotated] = features[:rotated, order]
         rows = features.flatten()
-        return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
+        padded = (pad_heads(part[rows], attention) for part in (weight, bias))
+        return self.packer.matrix(*padded, f"{layer}.qkv")
+
+    def _output(self, layer: str, attention: AttentionSpec) -> Matrix:
+        weight, bias = self._biased(f"{layer}.output")
+        columns = pad_heads(weight.T, attention).T
+        return self.packer.matrix(columns, bias, f"{layer}.output", reads_attention=True)
 
     def _network(self, layer: str, spec: FeedForwardSpec) -> dict[str, Matrix | Experts]:
         if spec.experts:
@@ -222,7 +229,7 @@ class _Builder:
             interleave_panels(*part) if spec.gated else part[0] for part in zip(*parts, strict=True)
         )
         up = self.packer.matrix(weight, bias, f"{layer}.up")
-        return {"up": up, "down": self._matrix(layer, "down")}
+        return {"up": up, "down": self._linear(f"{layer}.down")}
 
     def _padded_up(self, layer: str, name: str, spec: FeedForwardSpec) -> tuple[Floats, Floats]:
         weight, bias = self._fused(layer, name)
@@ -251,10 +258,6 @@ class _Builder:
 
     def _expert(self, name: str, up: Floats, down: Floats) -> Expert:
         return Expert(self._unbiased(up, f"{name}.up"), self._unbiased(down, f"{name}.down"))
-
-    def _matrix(self, layer: str, name: str, reads_attention: bool = False) -> Matrix:
-        weight, bias = self._fused(layer, name)
-        return self.packer.matrix(weight, bias, f"{layer}.{name}", reads_attention=reads_attention)
 
     def _fused(self, layer: str, name: str) -> tuple[Floats, Floats]:
         """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""
@@ -311,7 +314,7 @@ class _Builder:
 
 def heads_of(attention: AttentionSpec) -> abi.Heads:
     """Return the numbers of a layer's heads."""
-    return abi.Heads(attention.heads, attention.kv_heads, attention.head_size, attention.gated)
+    return abi.Heads(attention.heads, attention.kv_heads, padded_size(attention), attention.gated)
 
 
 def delta_heads_of(spec: DeltaNetSpec) -> DeltaHeads:

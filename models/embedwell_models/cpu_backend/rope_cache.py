@@ -4,6 +4,7 @@ import numpy as np
 
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.cpu_backend.head_padding import padded_size
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary, Scheme
@@ -22,9 +23,11 @@ def paired_order(scheme: Scheme, head_size: int) -> Integers:
 
 
 def distinct_rotations(config: EncoderConfig) -> list[tuple[Rotary, int]]:
-    """Return each rotary scheme of the layers with its head size, once, in the order of layers."""
+    """Return each rotary scheme of the layers with the size of its heads in
+    the kernels, once, in the order of layers."""
     mixers = (layer.mixer for layer in config.layers)
-    pairs = ((each.positions, each.head_size) for each in mixers if isinstance(each, AttentionSpec))
+    attentions = (mixer for mixer in mixers if isinstance(mixer, AttentionSpec))
+    pairs = ((each.positions, padded_size(each)) for each in attentions)
     return list(dict.fromkeys((a, b) for a, b in pairs if isinstance(a, Rotary)))
 
 

@@ -11,6 +11,7 @@ from embedwell_models.config.layer_spec import (
     DeltaNetSpec,
     LayerSpec,
 )
+from embedwell_models.cpu_backend.head_padding import TILE, padded_size
 from embedwell_models.cpu_backend.layer_weights import NORMS
 from embedwell_models.positions.schemes import (
     Alibi,
@@ -71,16 +72,20 @@ def _reason_of_attention(attention: AttentionSpec, usual: AttentionSpec) -> str:
         return "a window of attention has two sizes"
     if attention.global_first:
         return "the first token has an attention of its own"
-    size, width = attention.head_size, attention.heads * attention.head_size
-    return _unless_multiple(32, "the width of a head", size) or _unless_multiple(
-        64, "the width of all heads", width
+    size = padded_size(attention)
+    return _unless_multiple(TILE, "the width of a head", size) or _unless_multiple(
+        64, "the width of all heads", attention.heads * size
     )
 
 
 def _reason_of_norms(layer: LayerSpec, attention: AttentionSpec, weights: Weights) -> str:
     names = (f"layers.{layer.weights}.{part}_norm.weight" for part in ("query", "key"))
-    by_head = all(len(weights[name]) == attention.head_size for name in names if name in weights)
-    return "" if by_head else "a norm of queries or keys is of all heads together"
+    widths = [len(weights[name]) for name in names if name in weights]
+    if any(width != attention.head_size for width in widths):
+        return "a norm of queries or keys is of all heads together"
+    return _unless_multiple(
+        TILE, "the width of a normed head", attention.head_size if widths else 0
+    )
 
 
 def _reason_of_delta_net(spec: DeltaNetSpec) -> str:

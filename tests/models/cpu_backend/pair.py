@@ -9,7 +9,9 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.head_padding import pad_heads
 from embedwell_models.cpu_backend.input_tables import FactorizedInput, InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.library import SHORT_SUMS
@@ -103,6 +105,10 @@ class Pair:
         self.twin, self.config, self.weights = model, model.config, model.weights
         assert not why_unsupported(self.config, self.weights)
         self.sizes = {**self.twin.sizes}
+        for layer in self.config.layers:
+            if isinstance(layer.mixer, AttentionSpec):
+                name = f"layers.{layer.weights}.output"
+                self.sizes[name] = pad_heads(self.sizes[name], layer.mixer)
         for name in [name for name in self.sizes if massive and name.endswith(".down")][:1]:
             self.sizes[name] = with_large(self.sizes[name])
         self.layers = LayerWeights(self.config, self.weights, kernels, Packing(dtype, self.sizes))

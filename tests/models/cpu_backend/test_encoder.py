@@ -20,7 +20,7 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.positions.schemes import Scheme
+from embedwell_models.positions.schemes import Rotary, Scheme
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -34,6 +34,7 @@ from tests.models.shapes import (
     mixture,
     modern,
     random_weights,
+    recurrent,
     shape,
 )
 from tests.models.threads import use_threads
@@ -82,6 +83,28 @@ def test_features_that_do_not_fill_a_tile_equal_their_twin(
     kernels: str, dtype: str, config: EncoderConfig
 ) -> None:
     Pair(kernels, dtype, config).check([5, 33], CLOSE[dtype])
+
+
+@layouts
+@pytest.mark.parametrize(
+    "config",
+    [
+        shape(heads=2, head_size=72),
+        modern(head_size=80, positions=Rotary(dim=80), local={}),
+        modern(head_size=112),
+        recurrent(modern(head_size=72, local={}, heads=4, num_kv_heads=2)),
+    ],
+)
+@pytest.mark.full(after=4)
+def test_heads_that_do_not_fill_a_tile_equal_their_twin(
+    kernels: str, dtype: str, config: EncoderConfig
+) -> None:
+    pair = Pair(kernels, dtype, config)
+    pair.check([5, 33, 1, 70], CLOSE[dtype])
+    texts = batch([5, 33, 1, 70])
+    vectors = pair.ours.vectors(texts, ["mean"])
+    for row, vector in zip(texts.split(texts.ids), vectors, strict=True):
+        assert np.array_equal(pair.ours.vectors(Batch.of([row]), ["mean"])[0], vector)
 
 
 @pytest.mark.full(after=7)

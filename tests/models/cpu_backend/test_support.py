@@ -38,6 +38,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         (shape(hidden=96, heads=3), "hidden_size is 96, not a multiple of 64"),
         (mixture(shape(inner=100)), "the inner width of experts is 100, not a multiple of 64"),
         (shape(heads=4), "the width of a head is 16, not a multiple of 32"),
+        (shape(head_size=72, normed_values=True), "the width of a head is 72, not a multiple"),
         (shape(head_size=96, heads=1), "the width of all heads is 96, not a multiple of 64"),
         (modern(local={"softcap": 30.0}), "the scale or softcap of attention differs"),
         (modern(local={"window_after": 1}), "a window of attention has two sizes"),
@@ -79,3 +80,9 @@ def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
     assert why_unsupported(
         shape(), {**weights, "layers.1.key_norm.weight": np.ones(64, np.float32)}
     )
+
+
+def test_heads_are_padded_where_no_norm_reads_the_zeros() -> None:
+    config = shape(head_size=72)
+    assert not why_unsupported(config, random_weights(config))
+    assert "a normed head is 72" in why_unsupported(config, random_weights(config, normed=True))
