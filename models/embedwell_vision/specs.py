@@ -84,6 +84,10 @@ class ImageTokenSpec:
     window: int = 0
     whole_layers: tuple[int, ...] = ()
 
+    def sees_whole(self, layer: int) -> bool:
+        """Whether a layer attends to the whole image."""
+        return not self.window or layer in self.whole_layers
+
 
 @dataclass(frozen=True, kw_only=True)
 class PageFormat:

@@ -38,10 +38,10 @@ OF_KERNELS: dict[str, Any] = {
     "rope_parameters": {**SIZES["rope_parameters"], "mrope_section": [6, 5, 5]},
 }
 VISION: dict[str, Any] = {
-    **{"depth": 2, "embed_dim": 32, "num_heads": 2, "mlp_ratio": 2, "hidden_size": 64},
+    **{"depth": 2, "embed_dim": 64, "num_heads": 2, "mlp_ratio": 2, "hidden_size": 64},
 }
 VISION_2_5: dict[str, Any] = {  # windows of 2 x 2 blocks
-    **{"depth": 3, "hidden_size": 32, "num_heads": 2, "intermediate_size": 56},
+    **{"depth": 3, "hidden_size": 64, "num_heads": 2, "intermediate_size": 56},
     **{"out_hidden_size": 64, "window_size": 56, "fullatt_block_indexes": [1]},
 }
 TOKENS = {"min_image_tokens": 4, "max_image_tokens": 40}  # fewer than in the published code

@@ -56,7 +56,7 @@ OF_KERNELS: dict[str, Any] = {
     "rope_parameters": {**SIZES["rope_parameters"], "mrope_section": [6, 5, 5]},
 }
 VISION: dict[str, Any] = {
-    **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
+    **{"depth": 2, "hidden_size": 64, "num_heads": 2, "intermediate_size": 48},
     **{"out_hidden_size": 64, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 16},
 }
 # The published file, with smaller limits.

@@ -96,6 +96,11 @@ class KernelEncoder:
         self._run(batch, layers, rotations, states=states.ctypes.data)
         return states
 
+    def rotations(self, angles: Doubles) -> Floats:
+        """Return what replaces the rotations by positions, for angles (T, pairs of a head)."""
+        (cache,) = self._rope_caches
+        return cache.tables_of(angles)
+
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
         return self._pooled(batch, poolings, range(len(self._layers.layers)))
@@ -116,8 +121,7 @@ class KernelEncoder:
         self, batch: Batch, angles: Doubles, additions: Sequence[Floats]
     ) -> tuple[Batch, range, Floats]:
         """Compute the layers with additions; return the input of the others, and its rotations."""
-        (cache,) = self._rope_caches
-        tables = cache.tables_of(angles)
+        tables = self.rotations(angles)
         for index, addition in enumerate(additions):
             states = self.states_after(batch, range(index, index + 1), tables)
             batch = replace(batch, token_vectors=states + addition)

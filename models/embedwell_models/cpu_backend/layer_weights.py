@@ -213,8 +213,8 @@ class _Builder:
         features = np.arange(len(weight)).reshape(-1, attention.head_size)
         features[:rotated] = features[:rotated, order]
         rows = features.flatten()
-        padded = (pad_heads(part[rows], attention) for part in (weight, bias))
-        return self.packer.matrix(*padded, f"{layer}.qkv")
+        weight, bias = (pad_heads(part[rows], attention) for part in (weight, bias))
+        return self.packer.matrix(weight, bias, f"{layer}.qkv")
 
     def _output(self, layer: str, attention: AttentionSpec) -> Matrix:
         weight, bias = self._biased(f"{layer}.output")

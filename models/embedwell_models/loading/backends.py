@@ -46,9 +46,6 @@ log = logging.getLogger(__name__)
 OUTSIDE_LAYERS = ("patch.", "pool.", "connector.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
-IMAGE_ENCODER_REASON = "the image encoder"
-"""Reason for torch on every device, for a model whose images are tokens of a text."""
-
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
@@ -195,7 +192,9 @@ def why_torch(
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
     why = _why_no_kernels(spec, weights)
-    return f"the layers of this {spec.config.family} model ({why})" if why else None
+    family = spec.config.family
+    owner = f"this {family} model" if family else "the image encoder"
+    return f"the layers of {owner} ({why})" if why else None
 
 
 def _kernels_compute(spec: ModelSpec, weights: Weights, cpu_features: frozenset[str]) -> bool:
@@ -229,17 +228,23 @@ def expect_torch(
     encoders = [(description.spec, description.encoder)]
     if description.images:
         encoders.append((description.images.encoder, description.image_encoder))
-    for spec, folder in encoders:
-        shapes = {
-            ours: header.shape
-            for theirs, header in weights.headers(folder).items()
-            for ours in spec.rename(theirs)
-            if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
-        }
-        reason = why_torch(spec, _without_memory(shapes), Device("cpu"), cpu_features)
-        if reason is not None:
-            return reason
-    return IMAGE_ENCODER_REASON if description.image_tokens else None
+    if description.image_tokens:
+        encoders.append((description.image_tokens.encoder, description.encoder))
+    reasons = (why_torch_by_headers(*each, Device("cpu"), cpu_features) for each in encoders)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def why_torch_by_headers(
+    spec: ModelSpec, folder: Path, device: Device, cpu_features: frozenset[str]
+) -> str | None:
+    """Return what torch computes of an encoder, by the headers of its files; None for nothing."""
+    shapes = {
+        ours: header.shape
+        for theirs, header in weights.headers(folder).items()
+        for ours in spec.rename(theirs)
+        if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
+    }
+    return why_torch(spec, _without_memory(shapes), device, cpu_features)
 
 
 def expect_passes(description: ModelDescription, device: str, dtype: str) -> PassPlan | None:

@@ -19,7 +19,7 @@ _TEXT = "qwen2_5_vl_text"
 _LAYER = "blocks.{}"
 _IMAGE_TENSORS = {
     **qwen2_vl.IMAGE_ENDS,
-    "merger.ln_q.weight": "merger.norm.weight",
+    "merger.ln_q.weight": "connector.norm.weight",
     f"{_LAYER}.norm1.weight": "layers.{}.attention_norm.weight",
     f"{_LAYER}.norm2.weight": "layers.{}.ffn_norm.weight",
     **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),

@@ -33,15 +33,15 @@ _TOKENS = {"min_image_tokens": 256, "max_image_tokens": 1280}  # of GME's code
 _EARLIER_TOKENS = (4, 16_384)
 IMAGE_ENDS = {  # also of Qwen2.5-VL
     "patch_embed.proj.weight": "patch.weight",
-    **affine("merger.mlp.0", "merger.up"),
-    **affine("merger.mlp.2", "merger.down"),
+    **affine("merger.mlp.0", "connector.up"),
+    **affine("merger.mlp.2", "connector.down"),
 }
 _IMAGE_TENSORS = {
     **IMAGE_ENDS,
     **IMAGE_LAYERS,
     **affine("blocks.{}.mlp.fc1", "layers.{}.up"),
     **affine("blocks.{}.mlp.fc2", "layers.{}.down"),
-    **affine("merger.ln_q", "merger.norm"),
+    **affine("merger.ln_q", "connector.norm"),
 }
 _SECTIONS = (16, 24, 24)
 ImageReader = Callable[[JsonConfig, JsonConfig, EncoderConfig], ImageTokenSpec]
@@ -135,7 +135,7 @@ def image_encoder(
     vision.require("in_channels", CHANNELS)
     joined = config.hidden_size * vision.get("spatial_merge_size", 2) ** 2
     pixels = vision.get("temporal_patch_size", 2) * vision.get("patch_size", 14) ** 2
-    norm = [name for name in ("merger.norm.weight", "merger.norm.bias") if name in tensors.values()]
+    norm = [name for name in tensors.values() if name.startswith("connector.norm.")]
     return ModelSpec(
         config=config,
         tensors=tensors,
@@ -144,8 +144,8 @@ def image_encoder(
         shapes={
             "patch.weight": (config.hidden_size, CHANNELS * pixels),
             **dict.fromkeys(norm, (config.hidden_size,)),
-            **affine_shapes("merger.up", (joined, joined)),
-            **affine_shapes("merger.down", (out, joined)),
+            **affine_shapes("connector.up", (joined, joined)),
+            **affine_shapes("connector.down", (out, joined)),
         },
     )
 

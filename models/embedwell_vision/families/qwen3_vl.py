@@ -5,7 +5,7 @@ vectors of an image are tokens of a text; states of earlier layers of its encode
 text encoder's states (DeepStack; arXiv 2406.04334).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
@@ -17,7 +17,7 @@ from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import DocsRow, Family, NextToken
 from embedwell_models.families.rope import rotary
-from embedwell_models.positions.schemes import Learned, Rotary
+from embedwell_models.positions.schemes import Rotary
 from embedwell_vision.specs import ImageTokenSpec
 
 _HEAD_SIZE = 128
@@ -30,7 +30,7 @@ IMAGE_LAYERS = {  # also of Qwen2-VL
 }
 _IMAGE_TENSORS = {
     **affine("patch_embed.proj", "patch"),
-    "pos_embed.weight": "position_table",
+    "pos_embed.weight": "patch.positions",
     **IMAGE_LAYERS,
     **affine(f"{_LAYER}.mlp.linear_fc1", "layers.{}.up"),
     **affine(f"{_LAYER}.mlp.linear_fc2", "layers.{}.down"),
@@ -108,13 +108,19 @@ def _image_encoder(
     # deepstack: number of layers whose states are added. width: of the text encoder's states.
     patch, frames = vision.get("patch_size", 16), vision.get("temporal_patch_size", 2)
     merge = vision.get("spatial_merge_size", 2)
-    names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(deepstack))]
+    names = {
+        "merger": "connector",
+        **{f"deepstack_merger_list.{place}": f"connector.{place}" for place in range(deepstack)},
+    }
     return ModelSpec(
         config=config,
         tensors=_IMAGE_TENSORS | _mergers(names),
         unused=_OUTSIDE_IMAGES,
         prefixes=("model.visual.", "visual."),
-        shapes=_image_shapes(config, CHANNELS * frames * patch**2, merge, names, width),
+        shapes={
+            **_image_shapes(config, CHANNELS * frames * patch**2, merge, names.values(), width),
+            "patch.positions": (_grid(vision) ** 2, config.hidden_size),
+        },
     )
 
 
@@ -126,10 +132,9 @@ def _image_config(vision: JsonConfig) -> EncoderConfig:
         num_layers=vision.get("depth", 27),
         num_heads=heads,
         intermediate_size=vision.get("intermediate_size", 4304),
-        max_positions=_grid(vision) ** 2,
+        max_positions=1,  # the table is stretched
         activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
         norm_eps=IMAGE_EPS,
-        input_positions=Learned(),
         positions=axial_rotary(vision, width // heads),
         arrangement="pre",
     )
@@ -139,22 +144,22 @@ def _grid(vision: JsonConfig) -> int:
     return int(vision.get("num_position_embeddings", 2304) ** 0.5)
 
 
-def _mergers(names: list[str]) -> dict[str, str]:
+def _mergers(names: Mapping[str, str]) -> dict[str, str]:
     return {
         theirs: ours
-        for name in names
+        for name, connector in names.items()
         for part, own in _MERGER.items()
-        for theirs, ours in affine(f"{name}.{part}", f"{name}.{own}").items()
+        for theirs, ours in affine(f"{name}.{part}", f"{connector}.{own}").items()
     }
 
 
 def _image_shapes(
-    config: EncoderConfig, pixels: int, merge: int, names: list[str], out: int
+    config: EncoderConfig, pixels: int, merge: int, connectors: Iterable[str], out: int
 ) -> dict[str, tuple[int, ...]]:
     width, joined = config.hidden_size, config.hidden_size * merge**2
     shapes = affine_shapes("patch", (width, pixels))
-    for name in names:
-        normed = width if name == "merger" else joined
+    for name in connectors:
+        normed = width if name == "connector" else joined
         shapes |= {f"{name}.norm.{part}": (normed,) for part in ("weight", "bias")}
         shapes |= affine_shapes(f"{name}.up", (joined, joined))
         shapes |= affine_shapes(f"{name}.down", (out, joined))

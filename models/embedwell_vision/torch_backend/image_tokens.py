@@ -1,10 +1,10 @@
-"""Encoder of an image, whose vectors are tokens of a text.
+"""Encoder of an image, whose vectors are tokens of a text, on torch.
 
 N patches, D hidden size of the text encoder. One image is computed at a time, so that no vector
 depends on a batch.
 """
 
-from collections.abc import Sequence
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,27 +13,25 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.encoder.batch import Integers
-from embedwell_models.positions import tables
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.encoder.device import Device
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.torch_backend.device import current_device
+from embedwell_models.torch_backend.device import current_device, resolve_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
+from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm
 from embedwell_models.torch_backend.position_hooks import set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
+from embedwell_vision.image_tokens import ImageTokens, patch_order
 from embedwell_vision.images.patches import Patches
+from embedwell_vision.positions import PatchPlaces, Windows
 from embedwell_vision.specs import ImageTokenSpec
-
-
-@dataclass(frozen=True)
-class ImageTokens:
-    """The tokens (n, D) of an image, and what is added to their states after the first layers."""
-
-    tokens: Floats
-    additions: Sequence[Floats]
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,18 @@ class _Merger:
         return self.down(self.up(self.norm(x).reshape(-1, self.joined)))
 
 
+def load(
+    spec: ImageTokenSpec,
+    weights: Weights,
+    device: Device,
+    dtype: str,
+    cpu_features: frozenset[str],
+) -> "ImageTokenEncoder":
+    """Load the encoder in a floating-point precision."""
+    place = resolve_device(str(device))
+    return ImageTokenEncoder(spec, weights, _linear_factory(place, dtype, cpu_features), place)
+
+
 class ImageTokenEncoder:
     """Transformer over the patches of an image of any size, with positions of two axes."""
 
@@ -62,12 +72,12 @@ class ImageTokenEncoder:
         self, spec: ImageTokenSpec, weights: Weights, linear: LinearFactory, device: torch.device
     ) -> None:
         config, tensors = spec.encoder.config, to_tensors(weights, device)
-        self._spec, self._device = spec, device
+        self._spec, self._device, self._lock = spec, device, threading.Lock()
         self._layers = TorchLayers(config, tensors, linear, device)
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", weight.new_zeros(len(weight)))
         self._project = linear(weight, bias, name="patch")
-        table = tensors.get("position_table")
+        table = tensors.get("patch.positions")
         self._positions = None if table is None else table.to(device)
 
         def merger(name: str) -> _Merger:
@@ -80,39 +90,36 @@ class ImageTokenEncoder:
                 linear(*up, "gelu", name=f"{name}.up"),
                 linear(*down, name=f"{name}.down"),
                 config.hidden_size * spec.merge**2,
-                name != "merger",
+                name != "connector",
             )
 
-        self._merger = merger("merger")
+        self._merger = merger("connector")
         self._added = {
-            index: merger(f"deepstack_merger_list.{place}")
-            for place, index in enumerate(spec.deepstack)
+            index: merger(f"connector.{place}") for place, index in enumerate(spec.deepstack)
         }
 
     @torch.inference_mode()
     def __call__(self, image: Patches) -> ImageTokens:
         """Compute the tokens of an image."""
-        with current_device(self._device):
+        with self._lock, current_device(self._device):  # an image takes all threads
             return self._compute(image)
 
     def _compute(self, image: Patches) -> ImageTokens:
         spec, config, dtype = self._spec, self._spec.encoder.config, self._layers.dtype
-        windows = _windows(image, spec.merge, spec.window) if spec.window else None
-        row, column = _places(image, spec.merge)
+        places, windows = patch_order(image, spec)
         values = torch.from_numpy(image.values)
         if windows:
-            order = windows.patches(spec.merge**2)
-            row, column, values = row[order], column[order], values[torch.from_numpy(order)]
-        layouts = self._layouts(row, column, windows)
+            values = values[torch.from_numpy(windows.patches(spec.merge**2))]
+        layouts = self._layouts(places, windows)
         hidden = self._project(values.to(self._device, dtype)).float()
         if self._positions is not None:
-            hidden = hidden + self._interpolated(self._positions, image, row, column)
+            hidden = hidden + self._interpolated(self._positions, places)
         padded = hidden.new_zeros(layouts[0].rows, hidden.shape[1])
-        padded[: len(row)] = hidden
+        padded[: len(hidden)] = hidden
         states, added = padded.to(dtype), {}
         for index, after in enumerate(self._layers.after_each(states, layouts)):
             if index in self._added or index == config.num_layers - 1:
-                states = after.evaluate()[: len(row)].contiguous()
+                states = after.evaluate()[: len(hidden)].contiguous()
             if index in self._added:
                 added[index] = _array(self._added[index](states))
         tokens = _array(self._merger(states))
@@ -120,46 +127,27 @@ class ImageTokenEncoder:
             tokens = tokens[np.argsort(windows.blocks)]
         return ImageTokens(tokens, [added[index] for index in sorted(added)])
 
-    def _layouts(
-        self, row: Integers, column: Integers, windows: "_Windows | None"
-    ) -> list[SequenceLayout]:
+    def _layouts(self, places: PatchPlaces, windows: Windows | None) -> list[SequenceLayout]:
         """Return the layout of each layer: patches that attend to each other are a sequence."""
         config, dtype = self._spec.encoder.config, self._layers.dtype
-        whole = within = SequenceLayout([len(row)], self._device, dtype)
+        whole = within = SequenceLayout([len(places.row)], self._device, dtype)
         if windows:
             lengths = (windows.counts * self._spec.merge**2).tolist()
             within = SequenceLayout(lengths, self._device, dtype)
         angles = torch.zeros(whole.rows, config.attention.head_size // 2, dtype=torch.float64)
-        angles[: whole.tokens] = self._angles(row, column)
+        angles[: whole.tokens] = torch.from_numpy(places.angles(config))
         for layout in {whole, within}:
             set_angles(layout, _rotary(config), angles.to(self._device), dtype)
             self._layers.prepare_layout(layout)
         are_whole = [index in self._spec.whole_layers for index in range(config.num_layers)]
         return [whole if is_whole else within for is_whole in are_whole]
 
-    def _angles(self, row: Integers, column: Integers) -> Tensor:
-        # The first half of a head's pairs rotates by the row, the second by the column.
-        frequencies = tables.frequencies(_rotary(self._spec.encoder.config))[::2]
-        angles = [place[:, None] * frequencies for place in (row, column)]
-        return torch.from_numpy(np.concatenate(angles, axis=1))
-
-    def _interpolated(
-        self, table: Tensor, image: Patches, row: Integers, column: Integers
-    ) -> Tensor:
+    def _interpolated(self, table: Tensor, places: PatchPlaces) -> Tensor:
         """Resample the table of positions to the image's grid, linearly: (N, width)."""
-        side = self._spec.grid
-        below, above, share = _between(row, image.rows, side)
-        left, right, aside = _between(column, image.columns, side)
-        corners = (
-            (below, left, (1 - share) * (1 - aside)),
-            (below, right, (1 - share) * aside),
-            (above, left, share * (1 - aside)),
-            (above, right, share * aside),
-        )
         return sum(  # type: ignore[return-value]
-            table[torch.from_numpy(r * side + c).to(self._device)]
-            * torch.from_numpy(weight).to(self._device)[:, None]
-            for r, c, weight in corners
+            table[torch.from_numpy(rows).to(self._device)]
+            * torch.from_numpy(shares).to(self._device)[:, None]
+            for rows, shares in places.corners(self._spec.grid)
         )
 
 
@@ -174,43 +162,14 @@ def _rotary(config: EncoderConfig) -> Rotary:
     return positions
 
 
-def _places(image: Patches, merge: int) -> tuple[Integers, Integers]:
-    """Return the row and the column of each patch, block by block: (N,) each."""
-    grid = np.indices((image.rows, image.columns))
-    blocks = grid.reshape(2, image.rows // merge, merge, image.columns // merge, merge)
-    row, column = blocks.transpose(0, 1, 3, 2, 4).reshape(2, -1)
-    return row, column
+def _linear_factory(
+    device: torch.device, dtype: str, cpu_features: frozenset[str]
+) -> LinearFactory:
+    """Return the factory of linear layers in a floating-point precision.
 
-
-@dataclass(frozen=True)
-class _Windows:
-    """Square windows of an image.
-
-    blocks: the places of all blocks of patches in row order, window by window. counts: of the
-    blocks of each window.
+    cpu_features: see embedwell_models.cpu_backend.library.
     """
-
-    blocks: Integers
-    counts: Integers
-
-    def patches(self, block: int) -> Integers:
-        """Return the places of all patches, window by window. block: patches of a block."""
-        places: Integers = (self.blocks[:, None] * block + np.arange(block)).ravel()
-        return places
-
-
-def _windows(image: Patches, merge: int, side: int) -> _Windows:
-    """Divide an image into windows of `side` blocks, of which the last ones may be smaller."""
-    row, column = np.indices((image.rows // merge, image.columns // merge)).reshape(2, -1)
-    window = row // side * image.columns + column // side
-    return _Windows(np.argsort(window, kind="stable"), np.unique(window, return_counts=True)[1])
-
-
-def _between(place: Integers, count: int, side: int) -> tuple[Integers, Integers, Floats]:
-    """Return the two rows of a table around each place, and the share of the second.
-
-    count: number of places, which lie evenly between the first and last of `side` rows.
-    """
-    exact = place * ((side - 1) / max(count - 1, 1))
-    first = np.minimum(exact.astype(np.int64), side - 1)
-    return first, np.minimum(first + 1, side - 1), (exact - first).astype(np.float32)
+    isa = library.best_isa(dtype, cpu_features) if device.type == "cpu" else None
+    if isa is None:
+        return torch_linear_factory(device, getattr(torch, dtype))
+    return TensorKernelLinearFactory(KernelLinearFactory(isa, Packing(dtype)))

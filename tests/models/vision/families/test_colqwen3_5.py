@@ -51,7 +51,7 @@ TEXT: dict[str, Any] = {
 }
 OF_KERNELS = {"linear_key_head_dim": 32, "linear_value_head_dim": 32, "intermediate_size": 128}
 VISION: dict[str, Any] = {
-    **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
+    **{"depth": 2, "hidden_size": 64, "num_heads": 2, "intermediate_size": 48},
     **{"out_hidden_size": 64, "num_position_embeddings": 16},
 }
 _HEAD = random_projection(WIDTH)

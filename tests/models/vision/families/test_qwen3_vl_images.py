@@ -33,6 +33,7 @@ from tests.models.qwen3_vl import (
     INSTRUCTION,
     OF_KERNELS,
     PROCESSOR,
+    VISION,
     save,
     write_layout,
     write_model,
@@ -41,6 +42,7 @@ from tests.models.qwen3_vl import (
 
 WIDE = encoded(picture(150, 60, mode="RGBA"))
 SMALL = encoded(picture(40, 70, 1, mode="L"))
+SIZES: list[dict[str, Any]] = [{"vision": {**VISION, "hidden_size": 32}}, OF_KERNELS]
 CONTENTS: list[Parts] = [
     [WIDE],
     [SMALL, "the license"],
@@ -74,7 +76,7 @@ def theirs(
     return qwen2_vl.theirs(folder, model, parts, read, of_gme=False, instruction=instruction)
 
 
-@pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
+@pytest.mark.parametrize("sizes", SIZES, ids=["torch", "kernels"])
 def test_vectors_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path) -> None:
     model = write(tmp_path, **sizes)
     embedder = load(tmp_path)
@@ -85,7 +87,7 @@ def test_vectors_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path
             assert_close(torch.from_numpy(vector), expected)
 
 
-@pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
+@pytest.mark.parametrize("sizes", SIZES, ids=["torch", "kernels"])
 def test_a_vector_does_not_depend_on_its_batch_or_route(
     sizes: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -177,17 +179,34 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
         embedder.embed_images([WIDE])
 
 
-def test_the_image_encoder_is_counted_and_torch_computes_it(tmp_path: Path) -> None:
+def test_the_image_encoder_is_counted(tmp_path: Path) -> None:
     model = write(tmp_path, **OF_KERNELS)
     folder = ModelDescription.read(tmp_path)
     assert folder.reads_images
     every = sum(parameter.numel() for parameter in model.model.parameters())
     assert Footprint.of(folder).parameters == every
-    embedder = load(tmp_path)
-    assert embedder.image_dtype == "float32"
-    features = library.features("auto")
-    if library.best_isa("float32", features) is not None:
-        assert embedder.why_torch == expect_torch(folder, "cpu", features) == "the image encoder"
+    assert load(tmp_path).image_dtype == "float32"
+
+
+needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+
+REASON = "hidden_size is 32, not a multiple of 64"
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("vision", "reason"),
+    [
+        (VISION, None),
+        (SIZES[0]["vision"], f"the layers of the image encoder ({REASON})"),
+    ],
+)
+def test_the_kernels_compute_images_of_sizes_that_they_know(
+    vision: dict[str, Any], reason: str | None, tmp_path: Path
+) -> None:
+    write(tmp_path, **OF_KERNELS, vision=vision)
+    folder, features = ModelDescription.read(tmp_path), library.features("auto")
+    assert load(tmp_path).why_torch == expect_torch(folder, "cpu", features) == reason
 
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:

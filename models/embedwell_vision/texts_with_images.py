@@ -3,35 +3,28 @@
 T tokens, D hidden size.
 """
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.encoder import KernelEncoder
-from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, EncoderOfVectors, Inputs
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.torch_backend.device import resolve_device
-from embedwell_models.torch_backend.encoder import TorchEncoder
-from embedwell_models.torch_backend.linear import LinearFactory
-from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
-from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.vectors import Doubles, Floats
+from embedwell_vision.image_tokens import ImageTokens, KernelImageTokenEncoder
 from embedwell_vision.images.patches import Patches
 from embedwell_vision.specs import ImageTokenSpec
-from embedwell_vision.torch_backend.image_tokens import ImageTokenEncoder
+
+ImageTokenEncoder = Callable[[Patches], ImageTokens]
+"""Encoder of an image, whose vectors are tokens of a text."""
 
 
 def load(  # noqa: PLR0913, PLR0917 - the parts of one model
@@ -41,17 +34,24 @@ def load(  # noqa: PLR0913, PLR0917 - the parts of one model
     device: Device,
     dtype: str,
     cpu_features: frozenset[str],
+    on_torch: bool,
 ) -> "TextsWithImages":
     """Load the image encoder of a model whose images are tokens of a text.
 
-    inputs, encoder: for texts. dtype: precision of the image encoder. Raises ModelError
-    for tensors that are missing.
+    inputs, encoder: for texts. dtype: precision of the image encoder. on_torch: whether torch
+    computes it. Raises ModelError for tensors that are missing.
     """
-    spec, place = description.spec.image_tokens, resolve_device(str(device))
-    assert isinstance(spec, ImageTokenSpec) and isinstance(encoder, KernelEncoder | TorchEncoder)
-    linear = _linear_factory(place, dtype, cpu_features)
-    tower = weights.load(description.encoder, spec.encoder)
-    return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)
+    spec = description.spec.image_tokens
+    assert isinstance(spec, ImageTokenSpec)
+    tensors = weights.load(description.encoder, spec.encoder)
+    images: ImageTokenEncoder
+    if on_torch:
+        from embedwell_vision.torch_backend.image_tokens import load as load_on_torch
+
+        images = load_on_torch(spec, tensors, device, dtype, cpu_features)
+    else:
+        images = KernelImageTokenEncoder(spec, tensors, dtype, cpu_features)
+    return TextsWithImages(spec, images, inputs, cast("EncoderOfVectors", encoder))
 
 
 class TextsWithImages:
@@ -65,7 +65,7 @@ class TextsWithImages:
         encoder: EncoderOfVectors,
     ) -> None:
         """inputs, encoder: the text encoder's."""
-        self._spec, self._images, self._lock = spec, images, threading.Lock()
+        self._spec, self._images = spec, images
         self._inputs, self._encoder = inputs, encoder
 
     def vectors(self, batch: Batch, images: Sequence[Patches], poolings: Sequence[str]) -> Floats:
@@ -86,8 +86,7 @@ class TextsWithImages:
         is_image, merge = batch.ids == self._spec.id, self._spec.merge
         grids = [(image.rows // merge, image.columns // merge) for image in images]
         vectors = self._inputs.part("token", batch).copy()
-        with self._lock:  # an image takes all threads
-            computed = [self._images(image) for image in images]
+        computed = [self._images(image) for image in images]
         vectors[is_image] = np.concatenate([image.tokens for image in computed])
         additions = []
         for parts in zip(*(image.additions for image in computed), strict=True):
@@ -141,16 +140,3 @@ def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, i
             parts.append(np.tile(np.arange(start, start + count), (3, 1)))
             start += count
     return np.concatenate(parts, axis=1)
-
-
-def _linear_factory(
-    device: torch.device, dtype: str, cpu_features: frozenset[str]
-) -> LinearFactory:
-    """Return the factory of linear layers in a floating-point precision.
-
-    cpu_features: see embedwell_models.cpu_backend.library.
-    """
-    isa = library.best_isa(dtype, cpu_features) if device.type == "cpu" else None
-    if isa is None:
-        return torch_linear_factory(device, getattr(torch, dtype))
-    return TensorKernelLinearFactory(KernelLinearFactory(isa, Packing(dtype)))

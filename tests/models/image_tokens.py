@@ -1,0 +1,70 @@
+"""Images as tokens of a text: random patches, and their encoders on torch and in the kernels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.encoder.device import Device
+from embedwell_models.loading.backends import why_torch_by_headers
+from embedwell_vision.image_tokens import KernelImageTokenEncoder
+from embedwell_vision.images.patches import Patches
+from embedwell_vision.specs import ImageTokenSpec
+from embedwell_vision.texts_with_images import ImageTokenEncoder
+from embedwell_vision.torch_backend.image_tokens import load as load_on_torch
+
+CPU = Device("cpu")
+GRIDS = [(2, 2), (4, 6), (2, 16), (10, 4)]
+OF_QWEN3: list[dict[str, Any]] = [  # changes of the usual sizes
+    {"hidden_size": 32},  # which the kernels do not know
+    {},
+    {"depth": 4, "deepstack_visual_indexes": [2, 0], "num_heads": 1},
+    {"deepstack_visual_indexes": [], "num_position_embeddings": 81},
+    {"patch_size": 8, "temporal_patch_size": 1, "hidden_act": "gelu"},
+    {"hidden_size": 576, "num_heads": 8},  # heads of 72
+]
+OF_QWEN2: list[dict[str, Any]] = [
+    {"embed_dim": 32},
+    {},
+    {"patch_size": 8, "temporal_patch_size": 1, "hidden_act": "gelu"},
+    {"embed_dim": 320, "num_heads": 4},  # heads of 80
+]
+OF_QWEN2_5: list[dict[str, Any]] = [
+    {"hidden_size": 32},
+    {},
+    {"depth": 5, "fullatt_block_indexes": [0, 3, 4], "window_size": 112},
+    {"hidden_size": 320, "num_heads": 4, "fullatt_block_indexes": []},
+]
+
+
+def read(folder: Path) -> ImageTokenSpec:
+    images = families.read(folder).image_tokens
+    assert isinstance(images, ImageTokenSpec)
+    return images
+
+
+def image(images: ImageTokenSpec, rows: int, columns: int) -> Patches:
+    """Random patches."""
+    width = 3 * images.frames * images.patch_size**2
+    noise = np.random.default_rng(rows * 100 + columns)
+    return Patches(noise.normal(size=(rows * columns, width)).astype(np.float32), rows, columns)
+
+
+def grid(images: Sequence[Patches]) -> Tensor:
+    return torch.tensor([[1, each.rows, each.columns] for each in images])
+
+
+def encoders(folder: Path, dtype: str = "float32") -> list[ImageTokenEncoder]:
+    """The encoder on torch, and that in the kernels if they compute it."""
+    images, features = read(folder), library.features("auto")
+    tensors = weights.load(folder, images.encoder)
+    found: list[ImageTokenEncoder] = [load_on_torch(images, tensors, CPU, dtype, features)]
+    if why_torch_by_headers(images.encoder, folder, CPU, features) is None:
+        found.append(KernelImageTokenEncoder(images, tensors, dtype, features))
+    return found
