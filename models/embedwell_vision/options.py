@@ -132,7 +132,7 @@ def _read_pages(
     if isinstance(spec.images, ImageSpec):
         kind = TiledPages if page_format.tiles else SquarePages
         return kind.read(path, spec.images, page_format)
-    if not isinstance(images, ImageTokenSpec) or _lacks_torch(path):
+    if not isinstance(images, ImageTokenSpec) or _lacks_torch(path, images):
         return None
     before, after = page_prompt(path, page_format).split(page_format.placeholder)
     bounds = _bounds(folder, encoder, images.pixels)
@@ -155,7 +155,7 @@ def _read_patches(
         return None
     if text_format.image.count(images.placeholder) != 1:
         return None
-    if _lacks_torch(folder):
+    if _lacks_torch(folder, images):
         return None
     own_code = by_own_code(folder, encoder)
     before, after = text_format.image.split(images.placeholder)
@@ -180,9 +180,15 @@ def _bounds(
     return least or stated.get("min_pixels"), most or stated.get("max_pixels")
 
 
-def _lacks_torch(folder: Path) -> bool:
+def _lacks_torch(folder: Path, images: ImageTokenSpec) -> bool:
     # A model whose images are tokens of a text then reads texts only, as the log says.
     if find_spec("torch") is not None:
+        return False
+    from embedwell_models.cpu_backend import library
+    from embedwell_models.cpu_backend.support import why_unsupported
+
+    has_kernels = library.best_isa("float32", library.features("auto")) is not None
+    if has_kernels and not why_unsupported(images.encoder.config, {}):
         return False
     log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
     return True

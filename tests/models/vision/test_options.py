@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedwell_models.model_description import ModelDescription
-from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
+from tests.models.qwen3_vl import PROCESSOR, VISION, save, write_qwen3_vl
 
 
 @pytest.fixture
@@ -22,8 +22,10 @@ def test_images_that_are_tokens_are_read_beside_a_template_for_them(folder: Path
 
 
 def test_where_torch_is_missing_texts_alone_are_read_and_the_log_says_so(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    write_qwen3_vl(tmp_path, vision={**VISION, "hidden_size": 32})
+    save(tmp_path, "preprocessor_config.json", PROCESSOR)
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert not ModelDescription.read(folder).reads_images
+    assert not ModelDescription.read(tmp_path).reads_images
     assert "texts only, because images need PyTorch" in caplog.text
