@@ -1,6 +1,5 @@
 """Response bodies: vectors in JSON as numbers or base64, or the bytes of an array."""
 
-import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import orjson
 from fastapi import Response
+from pybase64 import b64encode_as_string
 
 from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
@@ -104,14 +104,14 @@ def encode_rows(values: Array, encoding_format: EncodingFormat) -> Vectors:
     """Encode an array for JSON: nested numbers, or each row's little-endian bytes in base64."""
     if encoding_format == "float":
         return cast("Matrix", values)
-    return [base64.b64encode(row).decode() for row in values]
+    return [*map(b64encode_as_string, values)]
 
 
 def encode_block(values: Array, encoding_format: EncodingFormat) -> Matrix | str:
     """Encode an array for JSON: nested numbers, or all of its bytes as one base64 string."""
     if encoding_format == "float":
         return cast("Matrix", values)
-    return base64.b64encode(values.tobytes()).decode()
+    return b64encode_as_string(values.tobytes())
 
 
 def encode_blocks(
