@@ -112,7 +112,6 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/checkpoint/adapters.py",
     "models/embedwell_models/checkpoint/formats.py",
     "models/embedwell_models/config/layer_spec.py",
-    "models/embedwell_models/families/__init__.py",
     "models/embedwell_models/families/index.py",
     "models/embedwell_models/hub/conversion.py",
     "models/embedwell_models/hub/sources.py",

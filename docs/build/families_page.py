@@ -7,6 +7,9 @@ modules.
 """
 
 import re
+import subprocess
+import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,17 +31,34 @@ EVERY = families.every_family()
 INDEX = Path(families.__file__).with_name("index.py")
 
 _REFUSED = Path(__file__).with_name("refused_models.toml")
-_INDEX_START = '''"""Modules of the families, written by `make openapi` from their records."""
+_INDEX = '''"""Modules of the families, written by `make openapi` from their records."""
 
 from collections.abc import Mapping, Sequence
 
 from embedwell_models.families.family import TokenizerOverride
 
+_MODULES = (  # with names in EncoderConfig, and values of model_type: "-" for a file without one
+{modules})
+_CLASSES: Mapping[TokenizerOverride, str] = {{
+{classes}}}
+
+
+def _modules_of_types() -> Mapping[str, Sequence[str]]:
+    modules: dict[str, list[str]] = {{}}
+    for module, _, types in _MODULES:
+        for each in types.split():
+            modules.setdefault(each.strip("-"), []).append(module)
+    return modules
+
+
+MODEL_TYPES = _modules_of_types()
+"""The modules of each value of model_type, of which a variant may apply."""
+NAMES = {{name: module for module, names, _ in _MODULES for name in names.split()}}
+"""The module of each name of EncoderConfig."""
+TOKENIZER_OVERRIDES = {{name: kind for kind, names in _CLASSES.items() for name in names.split()}}
+"""By the name of a tokenizer class, without its end in Tokenizer."""
 '''
-_MODEL_TYPES = "The modules of each value of model_type, of which a variant may apply."
-_NAMES = "The module of each name of EncoderConfig."
-_OVERRIDES = "By the name of a tokenizer class, without its end in Tokenizer."
-_MAX_LINE = 100
+_LINE = 84  # characters of the names in a line
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 
@@ -90,39 +110,27 @@ def page(name: str) -> str:
 
 def index() -> str:
     """Write the module that says which family is in which module."""
-    types: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
-    overrides: dict[str, str] = {}
+    rows, classes = "", dict[str, list[str]]()
     for module in families.MODULES:
-        for family in families.families_of(module):
-            for each in family.model_types:
-                name = each.model_type if isinstance(each, Variant) else each
-                types.setdefault(name, []).append(module)
-            names |= dict.fromkeys(family.names, module)
-            if family.tokenizer_override:
-                classes = (*family.own_types, *family.tokenizer_classes)
-                overrides |= dict.fromkeys(classes, family.tokenizer_override)
-    modules = {name: tuple(dict.fromkeys(each)) for name, each in types.items()}
-    tables = (
-        ("MODEL_TYPES", "Mapping[str, Sequence[str]]", modules, _MODEL_TYPES),
-        ("NAMES", "Mapping[str, str]", names, _NAMES),
-        ("TOKENIZER_OVERRIDES", "Mapping[str, TokenizerOverride]", overrides, _OVERRIDES),
-    )
-    return _INDEX_START + "".join(_assignment(*table) for table in tables)
+        own = families.families_of(module)
+        names = dict.fromkeys(name for family in own for name in family.names)
+        types = dict.fromkeys(_model_type(each) for family in own for each in family.model_types)
+        rows += f'    ("{module}", "{" ".join(names)}", "{" ".join(types)}"),\n'
+        for family in own:
+            if kind := family.tokenizer_override:
+                classes.setdefault(kind, []).extend((*family.own_types, *family.tokenizer_classes))
+    text = _INDEX.format(modules=rows, classes="".join(map(_classes, classes, classes.values())))
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
+    return subprocess.check_output(command, input=text, text=True)
 
 
-def _assignment(name: str, annotation: str, table: Mapping[str, object], meaning: str) -> str:
-    items = "".join(_item(key, value) for key, value in table.items())
-    return f'{name}: {annotation} = {{\n{items}}}\n"""{meaning}"""\n'.replace("'", '"')
+def _model_type(stated: str | Variant) -> str:
+    return (stated.model_type if isinstance(stated, Variant) else stated) or "-"
 
 
-def _item(key: str, value: object) -> str:
-    """Write an item of a table as `ruff format` would."""
-    line = f"    {key!r}: {value!r},\n"
-    if len(line) <= _MAX_LINE + 1 or not isinstance(value, tuple):
-        return line
-    elements = "".join(f"        {each!r},\n" for each in value)
-    return f"    {key!r}: (\n{elements}    ),\n"
+def _classes(kind: str, names: Sequence[str]) -> str:
+    lines = textwrap.wrap(" ".join(dict.fromkeys(names)), _LINE, break_on_hyphens=False)
+    return f'    "{kind}": ({" ".join(repr(f"{line} ") for line in lines)}),\n'
 
 
 def _served_item(family: str, types: str, models: str, _: str, __: str, torch: str) -> str:

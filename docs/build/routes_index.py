@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +37,7 @@ _START = '''"""Routes by the name of their router, written by `make openapi`."""
 from collections.abc import Mapping, Sequence
 
 from embedwell.http.error_responses import {formats}
-from embedwell.http.route_traits import RouteTraits
-from embedwell.routes.common.lazy_route import RouteEntry
+from embedwell.routes.common.lazy_route import RouteEntry, entries
 
 ROUTES: Mapping[str, Sequence[RouteEntry]] = {{
 '''
@@ -59,11 +59,8 @@ def routes() -> Mapping[str, Sequence[RouteEntry]]:
 
 def module() -> str:
     """Return the text of the module."""
-    text = "".join(
-        f'    "{name}": ({"".join(f"{_call(entry, unnamed=5)}," for entry in entries)}),\n'
-        for name, entries in routes().items()
-    )
-    formats = ", ".join(sorted(name for name in _FORMATS.values() if f"({name}" in text))
+    text = "".join(f'    "{name}": {_calls(each)},\n' for name, each in routes().items())
+    formats = ", ".join(sorted(name for name in _FORMATS.values() if f", {name}," in text))
     whole = _START.format(formats=formats) + text + _END
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
     return subprocess.check_output(command, input=whole, text=True)
@@ -102,22 +99,26 @@ def _entries(router: APIRouter) -> Iterator[RouteEntry]:
         )
 
 
-def _call(record: RouteEntry | RouteTraits, unnamed: int) -> str:
-    """Return the call that creates a record, without defaults.
+def _calls(described: Sequence[RouteEntry]) -> str:
+    """Return the calls that describe routes, one for neighbours that differ only in their paths."""
+    groups = itertools.groupby(described, lambda entry: dataclasses.replace(entry, path=""))
+    first, *others = (_call(same, [entry.path for entry in group]) for same, group in groups)
+    return f"[{','.join(f'*{call}' for call in (first, *others))}]" if others else first
 
-    unnamed: number of fields whose names are left out.
-    """
-    arguments = []
-    for number, field in enumerate(dataclasses.fields(record)):
+
+def _call(same: RouteEntry, paths: Sequence[str]) -> str:
+    error_format = _FORMATS[id(same.traits.error_format)]
+    named = [*_named(same), *_named(same.traits)]
+    return f"entries({', '.join([repr(same.methods), error_format, *map(repr, paths), *named])})"
+
+
+def _named(record: RouteEntry | RouteTraits) -> Iterator[str]:
+    """Yield the named arguments of a record: optional fields that differ from their default."""
+    for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        name = "" if number < unnamed else f"{field.name}="
-        if isinstance(value, ErrorFormat):
-            arguments.append(name + _FORMATS[id(value)])
-        elif isinstance(value, RouteTraits):
-            arguments.append(name + _call(value, unnamed=1))
-        elif value != field.default:
-            arguments.append(f"{name}{value!r}")
-    return f"{type(record).__name__}({', '.join(arguments)})"
+        is_named = field.default is not dataclasses.MISSING and field.name != "error_format"
+        if is_named and value != field.default:
+            yield f"{field.name}={value!r}"
 
 
 if __name__ == "__main__":

@@ -3,331 +3,182 @@
 from collections.abc import Mapping, Sequence
 
 from embedwell.http.error_responses import COHERE, NATIVE, OLLAMA, OPENAI, VLLM, VOYAGE
-from embedwell.http.route_traits import RouteTraits
-from embedwell.routes.common.lazy_route import RouteEntry
+from embedwell.routes.common.lazy_route import RouteEntry, entries
 
 ROUTES: Mapping[str, Sequence[RouteEntry]] = {
-    "openapi": (
-        RouteEntry("GET", "/docs", RouteTraits(NATIVE, without_key=True), documented=False),
-        RouteEntry("GET", "/openapi.json", RouteTraits(NATIVE, without_key=True), documented=False),
-    ),
-    "embed_sparse": (
-        RouteEntry("POST", "/embed_sparse", RouteTraits(NATIVE, computes=True), "embed"),
-    ),
-    "tokens": (
-        RouteEntry("POST", "/tokens", RouteTraits(NATIVE, computes=True), "tokens"),
-        RouteEntry("POST", "/embed_all", RouteTraits(NATIVE, computes=True), "tokens"),
-    ),
-    "positions": (
-        RouteEntry("POST", "/positions", RouteTraits(NATIVE), "tokens"),
-        RouteEntry("GET", "/positions", RouteTraits(NATIVE), "tokens"),
-    ),
-    "similarity": (RouteEntry("POST", "/similarity", RouteTraits(NATIVE), "compare"),),
-    "words": (
-        RouteEntry("POST", "/neighbors", RouteTraits(NATIVE), "compare"),
-        RouteEntry("POST", "/analogy", RouteTraits(NATIVE), "compare"),
-        RouteEntry("POST", "/doesnt_match", RouteTraits(NATIVE), "compare"),
-    ),
-    "multi_vector": (
-        RouteEntry("POST", "/v1/multi-vector", RouteTraits(OPENAI, computes=True), "embed"),
-    ),
-    "rerank": (
-        RouteEntry(
-            "POST", "/v1/reranking", RouteTraits(OPENAI, computes=True), "rerank", "/rerank"
-        ),
-        RouteEntry("POST", "/v1/rerank", RouteTraits(OPENAI, computes=True), "rerank", "/rerank"),
-        RouteEntry("POST", "/rerank", RouteTraits(NATIVE, computes=True), "rerank"),
-        RouteEntry("POST", "/v2/rerank", RouteTraits(COHERE, computes=True), "rerank"),
-    ),
-    "score": (
-        RouteEntry("POST", "/v1/score", RouteTraits(OPENAI, computes=True), "rerank", "/score"),
-        RouteEntry("POST", "/score", RouteTraits(NATIVE, computes=True), "rerank"),
-    ),
-    "nim": (
-        RouteEntry(
+    "openapi": entries("GET", NATIVE, "/docs", "/openapi.json", documented=False, without_key=True),
+    "embed_sparse": entries("POST", NATIVE, "/embed_sparse", tag="embed", computes=True),
+    "tokens": entries("POST", NATIVE, "/tokens", "/embed_all", tag="tokens", computes=True),
+    "positions": [
+        *entries("POST", NATIVE, "/positions", tag="tokens"),
+        *entries("GET", NATIVE, "/positions", tag="tokens"),
+    ],
+    "similarity": entries("POST", NATIVE, "/similarity", tag="compare"),
+    "words": entries("POST", NATIVE, "/neighbors", "/analogy", "/doesnt_match", tag="compare"),
+    "multi_vector": entries("POST", OPENAI, "/v1/multi-vector", tag="embed", computes=True),
+    "rerank": [
+        *entries(
             "POST",
+            OPENAI,
+            "/v1/reranking",
+            "/v1/rerank",
+            tag="rerank",
+            alias_of="/rerank",
+            computes=True,
+        ),
+        *entries("POST", NATIVE, "/rerank", tag="rerank", computes=True),
+        *entries("POST", COHERE, "/v2/rerank", tag="rerank", computes=True),
+    ],
+    "score": [
+        *entries("POST", OPENAI, "/v1/score", tag="rerank", alias_of="/score", computes=True),
+        *entries("POST", NATIVE, "/score", tag="rerank", computes=True),
+    ],
+    "nim": [
+        *entries(
+            "POST",
+            OPENAI,
             "/v1/retrieval/nvidia/reranking",
-            RouteTraits(OPENAI, computes=True),
-            "rerank",
-            "/v1/ranking",
+            tag="rerank",
+            alias_of="/v1/ranking",
+            computes=True,
         ),
-        RouteEntry("POST", "/v1/ranking", RouteTraits(OPENAI, computes=True), "rerank"),
+        *entries("POST", OPENAI, "/v1/ranking", tag="rerank", computes=True),
+    ],
+    "classify": entries("POST", NATIVE, "/predict", "/classify", tag="classify", computes=True),
+    "decisions": entries("POST", OPENAI, "/v1/decisions", tag="decide", computes=True),
+    "system_one": entries("POST", NATIVE, "/v1/systemone", tag="decide", computes=True),
+    "zero_shot": entries(
+        "POST", NATIVE, "/zero-shot-classification", tag="classify", computes=True
     ),
-    "classify": (
-        RouteEntry("POST", "/predict", RouteTraits(NATIVE, computes=True), "classify"),
-        RouteEntry("POST", "/classify", RouteTraits(NATIVE, computes=True), "classify"),
-    ),
-    "decisions": (
-        RouteEntry("POST", "/v1/decisions", RouteTraits(OPENAI, computes=True), "decide"),
-    ),
-    "system_one": (
-        RouteEntry("POST", "/v1/systemone", RouteTraits(NATIVE, computes=True), "decide"),
-    ),
-    "zero_shot": (
-        RouteEntry(
-            "POST", "/zero-shot-classification", RouteTraits(NATIVE, computes=True), "classify"
-        ),
-    ),
-    "tokenize": (
-        RouteEntry("POST", "/tokenize", RouteTraits(NATIVE), "tokens"),
-        RouteEntry("POST", "/decode", RouteTraits(NATIVE), "tokens"),
-        RouteEntry("POST", "/detokenize", RouteTraits(NATIVE), "tokens"),
-    ),
-    "openai": (
-        RouteEntry(
+    "tokenize": entries("POST", NATIVE, "/tokenize", "/decode", "/detokenize", tag="tokens"),
+    "openai": [
+        *entries(
             "POST",
+            VOYAGE,
             "/embeddings",
-            RouteTraits(VOYAGE, base_path="/v1/", computes=True),
-            "OpenAI",
-            "/v1/embeddings",
+            tag="OpenAI",
+            alias_of="/v1/embeddings",
+            base_path="/v1/",
+            computes=True,
         ),
-        RouteEntry(
-            "POST", "/v1/embeddings", RouteTraits(VOYAGE, base_path="/v1/", computes=True), "OpenAI"
-        ),
+        *entries("POST", VOYAGE, "/v1/embeddings", tag="OpenAI", base_path="/v1/", computes=True),
+    ],
+    "models": entries(
+        "GET", OPENAI, "/v1/models", "/models", "/v1/models/{name:path}", tag="OpenAI"
     ),
-    "models": (
-        RouteEntry("GET", "/v1/models", RouteTraits(OPENAI), "OpenAI"),
-        RouteEntry("GET", "/models", RouteTraits(OPENAI), "OpenAI"),
-        RouteEntry("GET", "/v1/models/{name:path}", RouteTraits(OPENAI), "OpenAI"),
-    ),
-    "azure": (
-        RouteEntry(
+    "azure": [
+        *entries(
             "POST",
+            OPENAI,
             "/openai/v1/embeddings",
-            RouteTraits(OPENAI, base_path="/openai/", computes=True),
-            "OpenAI",
+            tag="OpenAI",
             documented=False,
+            base_path="/openai/",
+            computes=True,
         ),
-        RouteEntry(
+        *entries(
             "POST",
+            OPENAI,
             "/openai/deployments/{name:path}/embeddings",
-            RouteTraits(OPENAI, base_path="/openai/", computes=True),
-            "OpenAI",
+            tag="OpenAI",
             documented=False,
             by_fastapi=True,
+            base_path="/openai/",
+            computes=True,
         ),
-        RouteEntry(
+        *entries(
             "GET",
+            OPENAI,
             "/openai/models",
-            RouteTraits(OPENAI, base_path="/openai/", computes=True),
-            "OpenAI",
-            documented=False,
-        ),
-        RouteEntry(
-            "GET",
             "/openai/v1/models",
-            RouteTraits(OPENAI, base_path="/openai/", computes=True),
-            "OpenAI",
+            tag="OpenAI",
             documented=False,
+            base_path="/openai/",
+            computes=True,
         ),
+    ],
+    "cohere": [
+        *entries("POST", COHERE, "/v2/embed", tag="Cohere", base_path="/v2/", computes=True),
+        *entries(
+            "POST", OPENAI, "/v1/check-api-key", tag="Cohere", by_fastapi=True, base_path="/v2/"
+        ),
+        *entries("POST", COHERE, "/v1/embed", tag="Cohere", base_path="/v2/", computes=True),
+    ],
+    "voyage": entries("POST", VOYAGE, "/v1/multimodalembeddings", tag="OpenAI", computes=True),
+    "cohere_tokenize": entries("POST", OPENAI, "/v1/tokenize", "/v1/detokenize", tag="Cohere"),
+    "vllm": entries("POST", VLLM, "/pooling", tag="embed", computes=True),
+    "ollama": entries(
+        "POST",
+        OLLAMA,
+        "/api/embed",
+        "/api/embeddings",
+        tag="Ollama",
+        base_path="/api/",
+        computes=True,
     ),
-    "cohere": (
-        RouteEntry(
-            "POST", "/v2/embed", RouteTraits(COHERE, base_path="/v2/", computes=True), "Cohere"
-        ),
-        RouteEntry(
-            "POST",
-            "/v1/check-api-key",
-            RouteTraits(OPENAI, base_path="/v2/"),
-            "Cohere",
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST", "/v1/embed", RouteTraits(COHERE, base_path="/v2/", computes=True), "Cohere"
-        ),
+    "ollama_models": [
+        *entries("GET", OLLAMA, "/api/tags", "/api/ps", "/api/version", tag="Ollama"),
+        *entries("POST", OLLAMA, "/api/show", "/api/pull", tag="Ollama"),
+    ],
+    "admin": entries(
+        "POST",
+        NATIVE,
+        "/models/{name:path}/load",
+        "/models/{name:path}/unload",
+        tag="status",
+        by_fastapi=True,
     ),
-    "voyage": (
-        RouteEntry(
-            "POST", "/v1/multimodalembeddings", RouteTraits(VOYAGE, computes=True), "OpenAI"
-        ),
+    "feature_extraction": entries(
+        "POST",
+        NATIVE,
+        "/models/{name}/pipeline/feature-extraction",
+        "/hf-inference/models/{name}/pipeline/feature-extraction",
+        "/pipeline/feature-extraction/{name}",
+        "/models/{organisation}/{name}/pipeline/feature-extraction",
+        "/hf-inference/models/{organisation}/{name}/pipeline/feature-extraction",
+        "/pipeline/feature-extraction/{organisation}/{name}",
+        "/models/{name}/pipeline/sentence-similarity",
+        "/hf-inference/models/{name}/pipeline/sentence-similarity",
+        "/pipeline/sentence-similarity/{name}",
+        "/models/{organisation}/{name}/pipeline/sentence-similarity",
+        "/hf-inference/models/{organisation}/{name}/pipeline/sentence-similarity",
+        "/pipeline/sentence-similarity/{organisation}/{name}",
+        "/models/{name}",
+        "/hf-inference/models/{name}",
+        "/models/{organisation}/{name}",
+        "/hf-inference/models/{organisation}/{name}",
+        documented=False,
+        by_fastapi=True,
     ),
-    "cohere_tokenize": (
-        RouteEntry("POST", "/v1/tokenize", RouteTraits(OPENAI), "Cohere"),
-        RouteEntry("POST", "/v1/detokenize", RouteTraits(OPENAI), "Cohere"),
-    ),
-    "vllm": (RouteEntry("POST", "/pooling", RouteTraits(VLLM, computes=True), "embed"),),
-    "ollama": (
-        RouteEntry(
-            "POST", "/api/embed", RouteTraits(OLLAMA, base_path="/api/", computes=True), "Ollama"
-        ),
-        RouteEntry(
-            "POST",
-            "/api/embeddings",
-            RouteTraits(OLLAMA, base_path="/api/", computes=True),
-            "Ollama",
-        ),
-    ),
-    "ollama_models": (
-        RouteEntry("GET", "/api/tags", RouteTraits(OLLAMA), "Ollama"),
-        RouteEntry("GET", "/api/ps", RouteTraits(OLLAMA), "Ollama"),
-        RouteEntry("GET", "/api/version", RouteTraits(OLLAMA), "Ollama"),
-        RouteEntry("POST", "/api/show", RouteTraits(OLLAMA), "Ollama"),
-        RouteEntry("POST", "/api/pull", RouteTraits(OLLAMA), "Ollama"),
-    ),
-    "admin": (
-        RouteEntry(
-            "POST", "/models/{name:path}/load", RouteTraits(NATIVE), "status", by_fastapi=True
-        ),
-        RouteEntry(
-            "POST", "/models/{name:path}/unload", RouteTraits(NATIVE), "status", by_fastapi=True
-        ),
-    ),
-    "feature_extraction": (
-        RouteEntry(
-            "POST",
-            "/models/{name}/pipeline/feature-extraction",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{name}/pipeline/feature-extraction",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/pipeline/feature-extraction/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/models/{organisation}/{name}/pipeline/feature-extraction",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{organisation}/{name}/pipeline/feature-extraction",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/pipeline/feature-extraction/{organisation}/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/models/{name}/pipeline/sentence-similarity",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{name}/pipeline/sentence-similarity",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/pipeline/sentence-similarity/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/models/{organisation}/{name}/pipeline/sentence-similarity",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{organisation}/{name}/pipeline/sentence-similarity",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/pipeline/sentence-similarity/{organisation}/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST", "/models/{name}", RouteTraits(NATIVE), documented=False, by_fastapi=True
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/models/{organisation}/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-        RouteEntry(
-            "POST",
-            "/hf-inference/models/{organisation}/{name}",
-            RouteTraits(NATIVE),
-            documented=False,
-            by_fastapi=True,
-        ),
-    ),
-    "weaviate": (
-        RouteEntry("POST", "/vectors", RouteTraits(NATIVE, computes=True), "Weaviate"),
-        RouteEntry(
+    "weaviate": [
+        *entries("POST", NATIVE, "/vectors", tag="Weaviate", computes=True),
+        *entries(
             "GET",
+            NATIVE,
             "/.well-known/live",
-            RouteTraits(
-                NATIVE, without_key=True, is_health_check=True, is_monitoring=True, computes=True
-            ),
-            "Weaviate",
-            documented=False,
-        ),
-        RouteEntry(
-            "GET",
             "/.well-known/ready",
-            RouteTraits(
-                NATIVE, without_key=True, is_health_check=True, is_monitoring=True, computes=True
-            ),
-            "Weaviate",
+            tag="Weaviate",
             documented=False,
+            without_key=True,
+            is_health_check=True,
+            is_monitoring=True,
+            computes=True,
         ),
-        RouteEntry(
-            "GET", "/meta", RouteTraits(NATIVE, computes=True), "Weaviate", documented=False
-        ),
+        *entries("GET", NATIVE, "/meta", tag="Weaviate", documented=False, computes=True),
+    ],
+    "unknown_model": entries(
+        "GET POST", NATIVE, "/m/{path:path}", documented=False, by_fastapi=True
     ),
-    "unknown_model": (
-        RouteEntry(
-            "GET POST", "/m/{path:path}", RouteTraits(NATIVE), documented=False, by_fastapi=True
+    "sagemaker": entries("POST", NATIVE, "/invocations", documented=False, by_fastapi=True),
+    "batches": [
+        *entries("POST", OPENAI, "/v1/files", tag="batches", by_fastapi=True, uploads=True),
+        *entries(
+            "GET", OPENAI, "/v1/files", "/v1/files/{id}", "/v1/files/{id}/content", tag="batches"
         ),
-    ),
-    "sagemaker": (
-        RouteEntry("POST", "/invocations", RouteTraits(NATIVE), documented=False, by_fastapi=True),
-    ),
-    "batches": (
-        RouteEntry(
-            "POST", "/v1/files", RouteTraits(OPENAI, uploads=True), "batches", by_fastapi=True
-        ),
-        RouteEntry("GET", "/v1/files", RouteTraits(OPENAI), "batches"),
-        RouteEntry("GET", "/v1/files/{id}", RouteTraits(OPENAI), "batches"),
-        RouteEntry("GET", "/v1/files/{id}/content", RouteTraits(OPENAI), "batches"),
-        RouteEntry("DELETE", "/v1/files/{id}", RouteTraits(OPENAI), "batches"),
-        RouteEntry("POST", "/v1/batches", RouteTraits(OPENAI), "batches"),
-        RouteEntry("GET", "/v1/batches", RouteTraits(OPENAI), "batches"),
-        RouteEntry("GET", "/v1/batches/{id}", RouteTraits(OPENAI), "batches"),
-        RouteEntry(
-            "POST", "/v1/batches/{id}/cancel", RouteTraits(OPENAI), "batches", by_fastapi=True
-        ),
-    ),
+        *entries("DELETE", OPENAI, "/v1/files/{id}", tag="batches"),
+        *entries("POST", OPENAI, "/v1/batches", tag="batches"),
+        *entries("GET", OPENAI, "/v1/batches", "/v1/batches/{id}", tag="batches"),
+        *entries("POST", OPENAI, "/v1/batches/{id}/cancel", tag="batches", by_fastapi=True),
+    ],
 }
 """The routes of each router, except of those at the start of a server."""

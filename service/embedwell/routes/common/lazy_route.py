@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from embedwell.http.error_responses import ErrorFormat
 from embedwell.http.route_traits import RouteTraits
 from embedwell.routes.common.router import DirectRoute
 
@@ -31,6 +33,22 @@ class RouteEntry:
     alias_of: str = ""
     documented: bool = True
     by_fastapi: bool = False
+
+
+def entries(  # noqa: PLR0913 - the fields
+    methods: str,
+    error_format: ErrorFormat,
+    *paths: str,
+    tag: str = "",
+    alias_of: str = "",
+    documented: bool = True,
+    by_fastapi: bool = False,
+    **traits: Any,
+) -> Sequence[RouteEntry]:
+    """Describe routes that differ only in their paths. traits: the other fields of RouteTraits."""
+    shared = RouteTraits(error_format, **traits)
+    options = (shared, tag, alias_of, documented, by_fastapi)
+    return [RouteEntry(methods, path, *options) for path in paths]
 
 
 class LazyRoute(DirectRoute):
