@@ -60,16 +60,13 @@ class MetricsExport:
     def _send(self) -> Thread:
         """Send the present values in a thread, unless the last ones are still being sent."""
         if self._sending is None or not self._sending.is_alive():
-            data = self._data()
+            now, scope = time.time_ns(), InstrumentationScope(NAME, __version__)
+            metrics = [otlp_metric(each, self._started, now) for each in self._collect()]
+            of_scope = ScopeMetrics(scope, metrics, schema_url="")
+            data = MetricsData([ResourceMetrics(self._resource, [of_scope], schema_url="")])
             self._sending = Thread(target=self._exporter.export, args=[data], daemon=True)
             self._sending.start()
         return self._sending
-
-    def _data(self) -> MetricsData:
-        now, scope = time.time_ns(), InstrumentationScope(NAME, __version__)
-        metrics = [otlp_metric(each, self._started, now) for each in self._collect()]
-        of_scope = ScopeMetrics(scope, metrics, schema_url="")
-        return MetricsData([ResourceMetrics(self._resource, [of_scope], schema_url="")])
 
 
 def otlp_metric(metric: PrometheusMetric, start: int, now: int) -> Metric:

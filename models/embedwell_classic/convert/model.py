@@ -39,7 +39,10 @@ def convert_file(source: Path, target: Path, choices: Choices) -> None:
     choices: the options for word vectors. Raises ModelError for a file that cannot be read, and if
     `target` exists.
     """
-    _refuse_other_kinds(source)
+    other_files.refuse_pointer(source)
+    if other_files.format_name(source):
+        raise ModelError(f"{source} {other_files.other_format(source)}")
+    gensim_models.refuse_word_vectors(source)
     convert = _ENCODERS.get(source.suffix)
     if convert is None:
         convert_words(source, target, choices)
@@ -47,13 +50,6 @@ def convert_file(source: Path, target: Path, choices: Choices) -> None:
         raise ModelError("--limit, --exact, --weights and --corpus are for files of word vectors")
     else:
         convert(source, target)
-
-
-def _refuse_other_kinds(source: Path) -> None:
-    other_files.refuse_pointer(source)
-    if other_files.format_name(source):
-        raise ModelError(f"{source} {other_files.other_format(source)}")
-    gensim_models.refuse_word_vectors(source)
 
 
 def convert_folder(source: Path, target: Path) -> None:

@@ -163,7 +163,8 @@ class SafetensorsFile:
     def headers(self) -> Iterator[tuple[str, TensorHeader]]:
         """Yield name, shape and type of each tensor; raises ModelError as `tensors` does."""
         try:
-            _require_readable(self.path)
+            # safetensors calls a file missing that may not be read.
+            self.path.open("rb").close()
             with safe_open(self.path, framework="numpy") as checkpoint:
                 for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
                     part = checkpoint.get_slice(name)
@@ -254,11 +255,6 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             return json.loads(file.read(size)), 8 + size
     except (OSError, SafetensorError) as error:
         raise unreadable_error(path, error) from None
-
-
-def _require_readable(path: Path) -> None:
-    # safetensors calls a file missing that may not be read.
-    path.open("rb").close()
 
 
 def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError:

@@ -38,7 +38,11 @@ def processor_features() -> frozenset[str]:
         return frozenset()
     if machine == "aarch64":
         return arm_features(_auxiliary_value) if sys.maxsize > 2**32 else frozenset()
-    return _flags()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    return x86_features(lines)
 
 
 def arm_features(value: Callable[[int], int]) -> frozenset[str]:
@@ -74,11 +78,3 @@ def _sysctl(name: str) -> int:
     read = ctypes.CDLL(None).sysctlbyname
     failed = read(name.encode(), ctypes.byref(found), ctypes.byref(size), None, c_size_t(0))
     return 0 if failed else found.value
-
-
-def _flags() -> frozenset[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    return x86_features(lines)

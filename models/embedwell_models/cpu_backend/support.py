@@ -57,7 +57,11 @@ def _attends(layer: LayerSpec) -> bool:
 def _reason_of_mixer(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> str:
     mixer = layer.mixer
     if isinstance(mixer, DeltaNetSpec):
-        return _reason_of_delta_net(mixer)
+        return (
+            _unless_multiple(32, "the width of a value of linear attention", mixer.size)
+            or _unless_multiple(32, "the width of a key of linear attention", mixer.key_size)
+            or _unless_multiple(64, "the width of all values of linear attention", mixer.sizes[2])
+        )
     if isinstance(mixer, AttentionSpec):
         return _reason_of_attention(mixer, usual) or _reason_of_norms(layer, mixer, weights)
     return (
@@ -85,14 +89,6 @@ def _reason_of_norms(layer: LayerSpec, attention: AttentionSpec, weights: Weight
         return "a norm of queries or keys is of all heads together"
     return _unless_multiple(
         TILE, "the width of a normed head", attention.head_size if widths else 0
-    )
-
-
-def _reason_of_delta_net(spec: DeltaNetSpec) -> str:
-    return (
-        _unless_multiple(32, "the width of a value of linear attention", spec.size)
-        or _unless_multiple(32, "the width of a key of linear attention", spec.key_size)
-        or _unless_multiple(64, "the width of all values of linear attention", spec.sizes[2])
     )
 
 
@@ -127,16 +123,12 @@ def _reason_of_gates(config: EncoderConfig, weights: Weights) -> str:
 
 
 def _has_kernel(scheme: Scheme) -> bool:
+    # Dynamic scaling rotates each text differently.
     return (
         type(scheme) in (Scheme, Alibi, Buckets, TransformerXL)
-        or _is_rotary(scheme)
+        or (isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic")
         or _has_orderly_buckets(scheme)
     )
-
-
-def _is_rotary(scheme: Scheme) -> bool:
-    # Dynamic scaling rotates each text differently.
-    return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"
 
 
 def _has_orderly_buckets(scheme: Scheme) -> bool:

@@ -174,7 +174,8 @@ def choose_backend(
     reason = why_torch(spec, weights, device, cpu_features)
     parts = cpu_features, HostLinearFactory(cpu_features)
     if reason is None:
-        compiled = _kernels_compute(spec, weights, cpu_features)
+        is_compiled = library.best_isa("float32", cpu_features) is not None
+        compiled = is_compiled and not _why_no_kernels(spec, weights)
         return KernelBackend(*parts) if compiled else TableBackend(*parts)
     from embedwell_models.loading.on_torch import TorchBackend
 
@@ -195,11 +196,6 @@ def why_torch(
     family = spec.config.family
     owner = f"this {family} model" if family else "the image encoder"
     return f"the layers of {owner} ({why})" if why else None
-
-
-def _kernels_compute(spec: ModelSpec, weights: Weights, cpu_features: frozenset[str]) -> bool:
-    is_compiled = library.best_isa("float32", cpu_features) is not None
-    return is_compiled and not _why_no_kernels(spec, weights)
 
 
 def _why_no_kernels(spec: ModelSpec, weights: Weights) -> str:

@@ -190,16 +190,12 @@ def _head(
     if class_name.endswith(LANGUAGE_MODEL_SUFFIXES):
         next_token = next_token_head(folder, entries, config, rerank_format)
         return ("next_token", _RELEVANCE, next_token) if next_token else None
-    _refuse_cross_encoder(folder, options, class_name)
-    return None
-
-
-def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) -> None:
     if read_kind(folder) == "CrossEncoder":
         raise ModelError(
             f"{options.path}: a CrossEncoder of the class {class_name} is not supported; "
             f"supported: classes that end in {_CLASSIFIER_SUFFIX} or {LANGUAGE_MODEL_SUFFIXES[0]}"
         )
+    return None
 
 
 def _pair_format(  # noqa: PLR0913, PLR0917 - called once

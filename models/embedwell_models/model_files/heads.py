@@ -157,7 +157,11 @@ def _answer_ids(
     # None for a model that embeds.
     encoder, stated = folder / entries[0].path, published(rerank_format)
     if stated is None and entries[-1].kind == LOGIT_SCORE:
-        return _stated_ids(folder / entries[-1].path)
+        options = JsonConfig(folder / entries[-1].path / "config.json")
+        options.require("module_input_name", "causal_logits")
+        true_id: int = options["true_token_id"]
+        false_id: int | None = options.nullable("false_token_id", None)
+        return true_id, false_id
     if stated is not None and not stated.answers:
         path = encoder / "config.json"
         raise ModelError(
@@ -166,14 +170,6 @@ def _answer_ids(
     if stated is None and read_kind(folder) != "CrossEncoder":
         return None
     return _token_ids(encoder, stated.answers if stated else _ANSWERS)
-
-
-def _stated_ids(folder: Path) -> tuple[int, int | None]:
-    options = JsonConfig(folder / "config.json")
-    options.require("module_input_name", "causal_logits")
-    true_id: int = options["true_token_id"]
-    false_id: int | None = options.nullable("false_token_id", None)
-    return true_id, false_id
 
 
 def _token_ids(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:

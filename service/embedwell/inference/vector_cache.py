@@ -58,7 +58,10 @@ class VectorCache:
         """Look up the texts of a job; each distinct text that is not cached is computed once."""
         if not self._size or is_hidden_state(job.output):
             return PlannedJob(job.tokens, partial(self._engine.submit, job))
-        keys = self._keys(job)
+        description = self._engine.description  # a later engine may have another precision
+        fingerprint = description.fingerprint if description else ""
+        rows = zip(job.texts_ids, _prompt_token_counts(job), strict=True)
+        keys = [(row.tobytes(), job.output, count, fingerprint) for row, count in rows]
         cached = {key: self._vectors[key] for key in keys if key in self._vectors}
         missing = {key: position for position, key in enumerate(keys) if key not in cached}
         lengths = job.lengths
@@ -94,12 +97,6 @@ class VectorCache:
         part = replace(job, texts_ids=rows, prompt_token_counts=counts)
         with reindexed(missing):
             return await self._engine.submit(part, timeout)
-
-    def _keys(self, job: Job) -> list[Key]:
-        description = self._engine.description  # a later engine may have another precision
-        fingerprint = description.fingerprint if description else ""
-        rows = zip(job.texts_ids, _prompt_token_counts(job), strict=True)
-        return [(row.tobytes(), job.output, count, fingerprint) for row, count in rows]
 
     def _store(self, vectors: Iterable[tuple[Key, Floats]]) -> None:
         for key, vector in vectors:

@@ -26,19 +26,15 @@ def check_parts(text: bytes) -> None:
     exceeded = [char for char, (_, limit) in JSON_LIMITS.items() if text.count(char) > limit]
     if not exceeded:
         return
-    stripped = _strip_strings(text)
+    # Keep the bytes before the first quotation mark, after the second, and so on.
+    chars = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
+    stripped = chars[~np.logical_xor.accumulate(chars == ord('"'))].tobytes()
     for char in exceeded:
         name, limit = JSON_LIMITS[char]
         if stripped.count(char) > limit:
             raise TooLarge(
                 f"the body has more than {limit} {name}; split the request", code="too_many_parts"
             )
-
-
-def _strip_strings(text: bytes) -> bytes:
-    # Keep the bytes before the first quotation mark, after the second, and so on.
-    chars = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
-    return chars[~np.logical_xor.accumulate(chars == ord('"'))].tobytes()
 
 
 def check_input_count(count: int, limit: int) -> None:

@@ -151,7 +151,10 @@ class EmbedService:
         if body.outputs is not None:
             return await self.outputs(context, body, body.outputs)
         if self.model.multi_vectors.alone:
-            return await self._embed_tokens(context, body)
+            self.model.pipeline.check_outputs(())
+            if body.details:
+                return await self._token_vectors(context, body)
+            return await self.multi_vector.embed(context, body)
         if body.partial:
             return await self._embed_partial(context, body)
         _check_json(context, body)
@@ -200,14 +203,6 @@ class EmbedService:
         if texts.pooled:
             del outputs["token_ids"]
         return {**outputs, **self._details(context, body, self.model.dimensions.full)}
-
-    async def _embed_tokens(
-        self, context: RequestContext, body: EmbedRequest
-    ) -> EmbedResponse | BinaryResponse:
-        self.model.pipeline.check_outputs(())
-        if body.details:
-            return await self._token_vectors(context, body)
-        return await self.multi_vector.embed(context, body)
 
     async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Partial:
         check_json_fields(context, partial=True)

@@ -106,7 +106,8 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     rust = _read(folder, reader, file_only)
     if file_only or not special_tokens:
         rust.post_processor = None
-    side = _truncation_side(folder, rust.truncation)
+    default: Side = rust.truncation["direction"] if rust.truncation else "right"
+    side = read_side(JsonConfig.optional(folder / "tokenizer_config.json")) or default
     _disable_batch_options(rust)
     _fix_decoder(rust)
     try:
@@ -220,12 +221,6 @@ def _missing(folder: Path) -> str:
         f"{folder} has no tokenizer.json: `embedwell convert MODEL` makes one of "
         f"{' and '.join(older)}, once"
     )
-
-
-def _truncation_side(folder: Path, truncation: Mapping[str, Any] | None = None) -> Side:
-    default: Side = truncation["direction"] if truncation else "right"
-    options = JsonConfig.optional(folder / "tokenizer_config.json")
-    return read_side(options) or default
 
 
 def _disable_batch_options(rust: Tokenizer) -> None:

@@ -53,7 +53,10 @@ def binary_values(vectors: Floats, dtype: BinaryType, *, big_endian: bool) -> Ar
     """
     match dtype:
         case "bfloat16":
-            values = _to_bfloat16(vectors)
+            # The upper halves, rounded to the nearest and ties to even.
+            bits = np.ascontiguousarray(vectors, dtype="<f4").view("<u4")
+            rounded: Array = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+            values = rounded.astype("<u2")
         case "fp8_e4m3" | "fp8_e5m2":
             values = _to_float8(vectors, dtype)
         case _:
@@ -71,13 +74,6 @@ def _to_float8(vectors: Floats, dtype: Float8Type) -> Array:
             index=int(row),
         )
     return to_float8(vectors, dtype)
-
-
-def _to_bfloat16(vectors: Floats) -> Array:
-    # The upper halves, rounded to the nearest and ties to even.
-    bits = np.ascontiguousarray(vectors, dtype="<f4").view("<u4")
-    rounded: Array = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
-    return rounded.astype("<u2")
 
 
 def rows_not_finite(values: Array) -> Array:
