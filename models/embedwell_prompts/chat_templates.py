@@ -47,14 +47,7 @@ Content = str | Sequence[Mapping[str, str]]
 def read_pair_format(
     folder: Path, variables: Mapping[str, Any], message_format: str | None, prompt: str
 ) -> PairFormat:
-    """Read the format of pairs from the chat template of a folder.
-
-    variables: variables of the template, and `chat_template`, the name of one of several templates.
-    message_format: flat or structured messages; None to detect the format from the template.
-    prompt: the default instruction; "" for the template's own.
-
-    Raises ModelError for a template that cannot be rendered, or that lacks a query or a document.
-    """
+    """Read the format of pairs, see `model_files.chat_template.read_pair_format`."""
     template = _template(folder, _templates(folder), variables, message_format)
     instructed = template.segments(PromptSlot.INSTRUCTION, PromptSlot.QUERY, PromptSlot.DOCUMENT)
     pair_format = PairFormat(
@@ -70,12 +63,7 @@ def read_pair_format(
 def read_text_format(
     folder: Path, variables: Mapping[str, Any], message_format: str | None
 ) -> TextFormat | None:
-    """Read the format of texts from the chat template of a folder; return None without one.
-
-    For the other arguments see read_pair_format.
-
-    Raises ModelError for a template that cannot be rendered, or that changes or moves a text.
-    """
+    """Read the format of texts, see `model_files.chat_template.read_text_format`."""
     template = _processor_template(folder, variables, message_format)
     if template is None:
         return None

@@ -39,10 +39,7 @@ class DecoderPairTokenizer(PairTokenizerWithFormat):
         count_limit: float = 0,
         max_second: int | None = None,
     ) -> Steps[list[TruncatedIds]]:
-        """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
-
-        Raises UnpairedTextError for a text alone, and UnsplittableTextError.
-        """
+        """Return the ids of each pair, in steps, see `PairEncoder`."""
         side, before = side or self._tokenizer.side, self._before_document
         documents = [self._format.document + second_text(pair, at) for at, pair in enumerate(pairs)]
         prompts = dict[str, TruncatedIds]()

@@ -53,10 +53,7 @@ class FormattedPairTokenizer(PairTokenizerWithFormat):
         count_limit: float = 0,
         max_second: int | None = None,
     ) -> Steps[list[TruncatedIds]]:
-        """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
-
-        Raises UnpairedTextError for a text alone, and UnsplittableTextError.
-        """
+        """Return the ids of each pair, in steps, see `PairEncoder`."""
         side = side or self._tokenizer.side
         cleaned = [self._clean(pair, index) for index, pair in enumerate(pairs)]
         texts = [document.join(around(self._segments, query)) for query, document in cleaned]

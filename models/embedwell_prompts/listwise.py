@@ -1,9 +1,4 @@
-"""Token ids of a query and a list of documents, which a model reads as one sequence.
-
-A long list is read in several sequences, the blocks, each of which has the query. Before and after
-a document and the query stand texts of a format; a marker follows each document, and another one
-the query at the end.
-"""
+"""Tokenizer of a query and a list of documents in a format, see `tokenizer.lists`."""
 
 from collections.abc import Sequence
 
@@ -32,12 +27,7 @@ class ListwiseTokenizer:
         max_document: int | None = None,
         side: Side | None = None,
     ) -> Steps["ListwiseBlocks"]:
-        """Return the blocks of a query, without documents.
-
-        max_document: tokens that are read of a document, at most the format's. side: on which long
-        texts are truncated; None for the side of the tokenizer's files. Raises
-        UnsplittableTextError.
-        """
+        """Return the blocks of a query, see `tokenizer.lists.ListEncoder`."""
         text, row = yield from self.read(query, self.format.max_query, side)
         room, most = self._max_length - 2 * len(row.ids), self.format.max_document
         limit = most if max_document is None else min(max_document, most)
@@ -66,11 +56,7 @@ class ListwiseTokenizer:
 
 
 class ListwiseBlocks:
-    """The blocks of a list, to which documents are added one after another.
-
-    ids: ids of each finished block. sizes: number of documents of each. query_dropped: number of
-    tokens of the query that are not read.
-    """
+    """The blocks of a list, see `tokenizer.lists.ListBlocks`."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - called once
         self,
@@ -90,10 +76,7 @@ class ListwiseBlocks:
         self.ids, self.sizes = list[Sequence[int]](), list[int]()
 
     def add(self, document: str, count_limit: float = 0) -> Steps[TruncatedIds]:
-        """Add a document, and return its ids; the block ends if another might not fit.
-
-        count_limit: see Tokenizer.encode. Raises UnsplittableTextError.
-        """
+        """Add a document, and return its ids; the block ends if another might not fit."""
         text, row = yield from self._tokenizer.read(
             document, self._max_document, self._side, count_limit
         )

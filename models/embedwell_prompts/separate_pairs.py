@@ -78,10 +78,7 @@ class SeparatePairTokenizer:
         count_limit: float = 0,
         max_second: int | None = None,
     ) -> Steps[list[TruncatedIds]]:
-        """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
-
-        Raises UnpairedTextError for a text alone, and UnsplittableTextError.
-        """
+        """Return the ids of each pair, in steps, see `PairEncoder`."""
         side = side or self._tokenizer.side
         queries = [self._format.query + query for query, _ in pairs]
         documents = [self._format.document + second_text(pair, at) for at, pair in enumerate(pairs)]

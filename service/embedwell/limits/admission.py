@@ -9,13 +9,38 @@ from contextlib import contextmanager
 from embedwell.engine.wire.messages import SIZE_CLASSES, size_class
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
 from embedwell.errors import Overloaded, TooLarge
-from embedwell.limits.body_sizes import BodySizes
 
 _SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a WorkQueue
 # Plain integers index faster than an enum's members.
 _LAST_USED = int(CounterSlot.LAST_USED)
 _TIMEOUT_MARGIN = 1.5  # so that a request which may succeed is not refused for ever
 _READ_ANYWAY = 64  # one of so many requests that could be refused unread, for the estimate
+_SMALL_BODY = 512  # bytes; of fewer, fields other than the inputs are a large part
+_FADING = 0.01  # change of a bound with each body that does not reach it
+
+
+class BodySizes:
+    """The fewest and the most tokens per byte of recent bodies, by which the next ones are judged.
+
+    A body beyond a bound moves the bound at once, and the others move it back slowly.
+    """
+
+    def __init__(self) -> None:
+        self._fewest, self._most = math.inf, 0.0
+
+    def observe(self, size: int, tokens: int) -> None:
+        """Record the tokens of a body of so many bytes."""
+        if not size or not tokens:
+            return
+        if size >= _SMALL_BODY:
+            self._fewest = min(tokens / size, self._fewest * (1 + _FADING))
+        self._most = max(tokens / size, self._most * (1 - _FADING))
+
+    def estimate(self, size: int) -> tuple[int, int]:
+        """Return the fewest and the most tokens that a body of so many bytes probably has."""
+        is_known = size >= _SMALL_BODY and self._fewest < math.inf
+        fewest = int(size * self._fewest) if is_known else 1
+        return max(fewest, 1), max(int(size * self._most), 1)
 
 
 class Admission:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedwell.limits.body_sizes import BodySizes
+from embedwell.limits.admission import BodySizes
 
 
 def test_nothing_is_known_before_the_first_body() -> None:

@@ -3,20 +3,43 @@
 The first process writes the state, the engine its progress; the HTTP processes read both.
 """
 
+import os
 import time
 from collections.abc import Callable, Hashable
 from enum import IntEnum
 from math import ceil
+from pathlib import Path
 
-from embedwell.engine.wire.processor_time import running_seconds
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 
 _FIRST_LOAD_SECONDS = 5.0  # assumed for a model that has not been loaded yet
 _CHECK_INTERVAL = 1.0  # seconds between the checks of an engine
 _UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration
 _HUNG_SECONDS, _HUNG_FACTOR = 10.0, 10
+_PROCESSES = Path("/proc")
+_STATE, _TICKS = 0, slice(11, 13)  # fields after the name in parentheses, see proc_pid_stat(5)
+_RUNNING = "R"  # also while a thread waits for a processor
 # Plain integers index faster than an enum's members.
 _BATCHES, _EXPECTED = int(CounterSlot.ENGINE_BATCHES), int(CounterSlot.ENGINE_EXPECTED_SECONDS)
+
+
+def running_seconds(pid: int) -> float | None:
+    """Return the processor time that a process has had, if one of its threads is running.
+
+    A thread that waits for a processor is running, too. Returns None for a process that sleeps, is
+    stopped or has ended, and where the system has no /proc.
+    """
+    try:
+        threads = [
+            (thread / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            for thread in (_PROCESSES / str(pid) / "task").iterdir()
+        ]
+    except OSError:
+        return None
+    if not any(fields[_STATE] == _RUNNING for fields in threads):
+        return None
+    ticks = sum(int(field) for fields in threads for field in fields[_TICKS])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class EngineState(IntEnum):
@@ -125,7 +148,7 @@ class Liveness:
         counters: SharedCounters,
         running_seconds: Callable[[int], float | None] = running_seconds,
     ) -> None:
-        """running_seconds: see embedwell.engine.wire.processor_time."""
+        """running_seconds: see `running_seconds`."""
         self._counters, self._running_seconds = counters, running_seconds
         self._batches, self._seconds_without_progress = -1.0, 0.0
         self._computed: float | None = None  # processor time of the engine at the last check
