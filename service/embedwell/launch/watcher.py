@@ -70,9 +70,9 @@ class Watcher:
         """Run to the end; return 0 after a signal, and 1 after a failure."""
         self._install_signal_handlers()
         engines = asyncio.create_task(self._engines.run())
-        # An engine loads its model while this process imports what HTTP processes share. They do
-        # not wait until this process has imported torch.
-        if not self._engines.need_torch:
+        # An engine loads its model while this process imports what HTTP processes share. A single
+        # one imports it alone, which takes less memory. None waits until this one imported torch.
+        if self._settings.workers > 1 and not self._engines.need_torch:
             await self._engines.wait_spawned()
             self._preload(_HTTP_PROCESS)
         workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
@@ -130,6 +130,7 @@ class Watcher:
     async def _reload_models(self, source: ModelSource) -> None:
         """Serve the models of the file as it is now, without losing a request."""
         models, before = await read_in_thread(source.read), self._state
+        self._preload(_HTTP_PROCESS)  # now, so that clients wait less for the successors
         state = next_state(before, models, source, self._engines.create)
         added = [engine for engine in state.engines if engine not in before.engines]
         if failure := await self._engines.add(added):
@@ -185,7 +186,8 @@ class Watcher:
         match report["event"]:
             case "ready":
                 state.announcements.note_serving()
-                self._preload(_HTTP_PROCESS)  # for the others, which start now, and for successors
+                if self._settings.workers > 1:
+                    self._preload(_HTTP_PROCESS)  # for the others, which start now
                 self._serving.set()
             case "engine_ready":
                 state.announcements.note_engine_ready(report)
@@ -207,8 +209,12 @@ class Watcher:
         config = partial(context.worker_config, row)
         spawn = self._launch("embedwell.launch.http_worker", context.pass_fds(row))
         child = ChildSpec("an HTTP process", spawn, config, limits)
-        clear_gauges = partial(self._clear_gauges, row, state)
-        return Supervisor(child, partial(self._on_report, state), clear_gauges)
+        on_restart = partial(self._prepare_restart, row, state)
+        return Supervisor(child, partial(self._on_report, state), on_restart)
+
+    def _prepare_restart(self, row: int, state: ServedState) -> None:
+        self._preload(_HTTP_PROCESS)  # for all further restarts
+        self._clear_gauges(row, state)
 
     def _clear_gauges(self, row: int, state: ServedState) -> None:
         for counters in state.counters:
