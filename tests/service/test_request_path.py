@@ -12,10 +12,10 @@ MOST = {
         "calls": 310,  # on a quiet machine 248, 138, 63: a busy one reads a request in parts
         "moves": 170,
         "package_moves": 71,
-        "modules": 230,  # with those that are imported before the first process is forked
+        "modules": 218,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 21, "package_moves": 18, "modules": 192, "wing_modules": 0},
+    "engine": {"files": 21, "package_moves": 18, "modules": 180, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 

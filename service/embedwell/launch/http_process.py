@@ -7,6 +7,9 @@ import tempfile
 from dataclasses import asdict
 from functools import partial
 
+from embedwell import deferred_fastapi  # noqa: F401 - before FastAPI's first import
+
+# isort: split
 from embedwell import doors
 from embedwell.app import create_app, with_cors_headers
 from embedwell.doors import ExtensionError

@@ -35,6 +35,8 @@ ENVIRONMENT = {
     "GOMP_SPINCOUNT": "3000",
     # numpy starts threads at import, and a fork does not copy them.
     "OPENBLAS_NUM_THREADS": "1",
+    # Otherwise pydantic looks for plugins in all packages of the environment.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 
 

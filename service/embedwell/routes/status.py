@@ -6,7 +6,6 @@ from typing import Annotated, Literal, NotRequired, Protocol
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
@@ -85,6 +84,8 @@ def router(server: ServerState) -> APIRouter:
         name="metrics",
     )
     async def get_metrics() -> Response:
+        from prometheus_client import CONTENT_TYPE_LATEST  # see embedwell.telemetry.metrics
+
         return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

@@ -30,7 +30,11 @@ class EngineSettings(BaseModel):
     """Settings of which models are served, by which names, and how engines compute them."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        defer_build=True,  # only the validator of `Settings` is ever used
     )
 
     model: Model = Field(

@@ -1,6 +1,7 @@
 """Prometheus metrics of all HTTP processes, counted in shared memory and rendered on request.
 
 Only the event loop's thread counts, so the locks of prometheus_client's counters are not needed.
+The first request for the metrics imports it, with a server of HTTP that it brings.
 """
 
 from bisect import bisect_left
@@ -8,20 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from itertools import accumulate, product
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from typing import TYPE_CHECKING, Literal
 
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import ClientDisconnected
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
+
+if TYPE_CHECKING:
+    from prometheus_client.core import HistogramMetricFamily, Metric
 
 OTHER = "other"  # the path of requests that match no route or are malformed
 _STATUSES = (*(status.value for status in HTTPStatus), ClientDisconnected.status)
@@ -30,8 +27,8 @@ _BAD_REQUEST = int(HTTPStatus.BAD_REQUEST)  # reading an attribute of an enum is
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _TOKENS = tuple(4.0**power for power in range(1, 10))
 
-_Family = CounterMetricFamily | GaugeMetricFamily
-_External = tuple[type[_Family], str, str, Sequence[Callable[[], float]]]
+_Kind = Literal["counter", "gauge"]
+_External = tuple[_Kind, str, str, Sequence[Callable[[], float]]]
 
 
 class Histogram:
@@ -52,7 +49,7 @@ class Histogram:
         self._row[self._counts + bisect_left(self._bounds, value)] += 1
         self._row[self._sum] += value
 
-    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
+    def add_to(self, family: "HistogramMetricFamily", labels: Sequence[str] = ()) -> None:
         """Add the counts of all processes to a metric.
 
         labels: values of its labels.
@@ -62,11 +59,13 @@ class Histogram:
         buckets = list(zip(names, accumulate(counts), strict=True))
         family.add_metric(labels, buckets, self._counters.total(self._sum))
 
-    def family(self, labels: Sequence[str] = ()) -> HistogramMetricFamily:
+    def family(self, labels: Sequence[str] = ()) -> "HistogramMetricFamily":
         """Return the metric without its counts.
 
         labels: names of its labels.
         """
+        from prometheus_client.core import HistogramMetricFamily
+
         return HistogramMetricFamily(self._name, self._text, labels=labels)
 
 
@@ -146,8 +145,6 @@ class Metrics:
         self._counted: list[_External] = []
         self._gauges: list[_External] = []
         self._engines = engines or {}
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
     def track(self, paths: Iterable[str]) -> None:
         """Count the requests of these paths separately; all other paths are counted together."""
@@ -156,11 +153,11 @@ class Metrics:
 
     def register_gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a value of each model that is read at every scrape."""
-        self._gauges.append((GaugeMetricFamily, name, text, reads))
+        self._gauges.append(("gauge", name, text, reads))
 
     def register_counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a total of each model that another module counts, read at every scrape."""
-        self._counted.append((CounterMetricFamily, name, text, reads))
+        self._counted.append(("counter", name, text, reads))
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count a request with a response, and its texts, tokens and times if it succeeded."""
@@ -171,10 +168,16 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        from prometheus_client import CollectorRegistry, generate_latest
 
-    def collect(self) -> Iterator[Metric]:
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+    def collect(self) -> "Iterator[Metric]":
         """Yield all metrics, for prometheus_client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         total = self._counters.total
         requests = CounterMetricFamily(
             "embedwell_requests", "Requests with a response.", labels=("path", "status")
@@ -185,7 +188,7 @@ class Metrics:
         yield requests
         for totals in zip(*(model.totals() for model in self._models), strict=True):
             name, text, _ = totals[0]
-            yield self._family(CounterMetricFamily, name, text, [value for *_, value in totals])
+            yield self._family("counter", name, text, [value for *_, value in totals])
         yield from map(self._read, self._counted)
         for histograms in zip(*(model.histograms for model in self._models), strict=True):
             family = histograms[0].family(self._label_names)
@@ -200,12 +203,16 @@ class Metrics:
                 ready.add_metric((device,), engine.ready)
             yield ready
 
-    def _read(self, external: _External) -> Metric:
+    def _read(self, external: _External) -> "Metric":
         kind, name, text, reads = external
         return self._family(kind, name, text, [read() for read in reads])
 
-    def _family(self, kind: type[_Family], name: str, text: str, values: Sequence[float]) -> Metric:
-        family = kind(f"embedwell_{name}", text, labels=self._label_names)
+    def _family(self, kind: _Kind, name: str, text: str, values: Sequence[float]) -> "Metric":
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        create: type[CounterMetricFamily | GaugeMetricFamily]
+        create = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+        family = create(f"embedwell_{name}", text, labels=self._label_names)
         for labels, value in zip(self._label_values, values, strict=True):
             family.add_metric(labels, value)
         return family
