@@ -13,12 +13,13 @@ from embedwell_models.hub.sources import DEFAULT
 @click.option("--json", "as_json", is_flag=True, help="Print the socket and the model's URL.")
 @click.option("--stop", is_flag=True, help="Stop the server instead.")
 def local(model: str, as_json: bool, stop: bool) -> None:
-    """Print the Unix socket of your local server, once it serves MODEL.
+    """Start your local server, and print its Unix socket.
 
-    The server is started if it does not run, and ends after 15 minutes without a request. All
-    programs of a user share it: each model, by a name or a path, has an address below /m/, is
-    loaded with the first request, and is unloaded when idle. A model that has been fetched needs no
-    network. A server of another version is replaced while no model is loaded.
+    It is printed once the server has MODEL. A server that runs is not started again; it ends after
+    15 minutes without a request. All programs of a user share it: each model, by a name or a path,
+    has an address below /m/, is loaded with the first request, and is unloaded when idle. A model
+    that has been fetched needs no network. A server of another version is replaced while no model
+    is loaded.
 
     The socket and the log are in $XDG_RUNTIME_DIR/embedwell, or in embedwell-UID in the folder for
     temporary files. The server takes EMBEDWELL_CACHE, _DEVICE, _DTYPE, _ISA and _THREADS from the

@@ -35,18 +35,20 @@ class ServiceManager(Protocol):
 
 @click.group()
 def service() -> None:
-    """Let the system start a server for your programs, without an administrator's rights.
+    """Let the system start a server for your programs.
 
-    The server starts with the first request, and ends after 15 minutes without one.
+    It needs no administrator's rights. The server starts with the first request, and ends after 15
+    minutes without one.
     """
 
 
 @service.command(context_settings={"ignore_unknown_options": True})
 @click.argument("options", metavar="[OPTION OF SERVE]...", nargs=-1, type=click.UNPROCESSED)
 def install(options: tuple[str, ...]) -> None:
-    """Install `embedwell serve` with these options, in the current folder with its .env.
+    """Install a service that runs `embedwell serve`.
 
-    It listens on a Unix socket, which is printed. Run it again to change the options.
+    It has these options and the .env of the current folder, and listens on a Unix socket, which is
+    printed. Run it again to change the options.
     """
     manager = _manager(" ".join([_CONTAINER, *(["serve", *options] if options else [])]))
     chosen = _chosen_options(options)
@@ -68,7 +70,10 @@ def install(options: tuple[str, ...]) -> None:
 @service.command()
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Show the state of the service; the exit status is 1 if it is not active."""
+    """Show the state of the service.
+
+    The exit status is 1 if it is not active.
+    """
     context.exit(0 if _manager("docker ps --filter ancestor=embedwell").status() else 1)
 
 

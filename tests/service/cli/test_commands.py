@@ -36,6 +36,12 @@ def test_help_lists_the_commands() -> None:
         assert f"  {command} " in text
 
 
+@pytest.mark.parametrize("group", ["", "evaluate", "plot", "service", "train"])
+def test_help_says_in_a_line_what_each_command_does(group: str) -> None:
+    _, commands = run(*group.split(), "--help").split("Commands:\n")
+    assert [line for line in commands.splitlines() if "..." in line] == []
+
+
 def test_pull_prints_the_verified_folder(minilm_folder: Path) -> None:
     assert run("pull").strip() == str(minilm_folder)
 
