@@ -73,6 +73,8 @@ def _lifespan(
 
 
 _COMPARED = 100  # characters of an unknown path in the message
+_ALL_ROUTES = "GET /openapi.json lists all routes"
+_OF_A_CHAT = ("/chat", "/completions", "/generate", "/responses")  # the ends of paths
 
 
 def add_exception_handlers(app: FastAPI) -> None:
@@ -107,10 +109,13 @@ def _not_found(request: Request) -> NotFound:
         if method != "HEAD":
             methods.setdefault(route.path_format, set()).add(method)
     path = request.url.path
+    if path.endswith(_OF_A_CHAT):
+        reason = "this server does not generate text"
+        return NotFound(f"there is no route {path}: {reason}; {_ALL_ROUTES}")
     similar = get_close_matches(path[:_COMPARED], methods, n=3)
     names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
     question = f"did you mean {', '.join(names)}? " if names else ""
-    return NotFound(f"there is no route {path}; {question}GET /openapi.json lists all routes")
+    return NotFound(f"there is no route {path}; {question}{_ALL_ROUTES}")
 
 
 def _wrong_method(request: Request) -> WrongMethod:

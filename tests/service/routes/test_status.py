@@ -180,6 +180,14 @@ def test_the_error_for_an_unknown_path_names_similar_ones(
     assert (f"did you mean {similar}" in message) if similar else ("did you mean" not in message)
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/generate"])
+def test_the_error_for_a_path_of_a_chat_says_that_no_text_is_generated(
+    server: Server, path: str
+) -> None:
+    message = error(server.client.post(path, json={}), 404)["message"]
+    assert message.startswith(f"there is no route {path}: this server does not generate text;")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
