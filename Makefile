@@ -33,14 +33,14 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 	@$(BIN)/embedwell serve
 
 # pip shows nothing of what a build writes.
-SILENCE = echo "With a C++ compiler, the kernels of $(1) compile for $(2), in which pip prints nothing"
+SILENCE = echo "With a C++ compiler, the kernels of this processor compile for half a minute, in which pip prints nothing"
 
 PREFIX ?= $(HOME)/.local
 install: BIN = $(PREFIX)/share/embedwell/bin
 install:                       ## add `embedwell` to ~/.local/bin, from an environment of its own in ~/.local/share
 	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(PREFIX)/share/embedwell
-	@$(call SILENCE,this processor,half a minute)
+	@$(SILENCE)
 	KERNELS=best $(PIP) .
 	@$(KERNELS_USABLE) || echo "No compiled kernels for this machine, which needs PyTorch: $(BIN)/pip install torch"
 	mkdir -p $(PREFIX)/bin
@@ -249,7 +249,7 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 # for `make check` those of other processors too.
 # Whether they can be used, and torch is not needed, shows only after that.
 .venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
-	@$(call SILENCE,this processor,half a minute)
+	@$(SILENCE)
 	KERNELS=best $(PIP) -e .
 	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
@@ -263,17 +263,26 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	@$(MAKE) -j 2 COMPILE=$(COMPILE) .venv/kernels .venv/packages
 	@touch .venv/runtime $@
 
+.venv/dev: .venv/python $(PACKAGE)
+	@$(MAKE) -j 2 COMPILE=$(COMPILE) .venv/all-kernels .venv/all-packages
+	@touch .venv/runtime .venv/test $@
+
+WHEEL = $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps -w .venv/wheel .
+
 .venv/kernels: .venv/python $(PACKAGE)
-	KERNELS=best $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps -w .venv/wheel .
+	KERNELS=best $(WHEEL)
+	@touch $@
+
+.venv/all-kernels: .venv/python $(PACKAGE)
+	$(WHEEL)
 	@touch $@
 
 .venv/packages: .venv/torch $(PACKAGE)
 	KERNELS=compiled $(PIP) -e '.[torch,test]'
 	@touch $@
 
-.venv/dev: .venv/torch $(PACKAGE)
-	@$(call SILENCE,all processors,a minute or two)
-	$(PIP) -e '.[torch,test,dev,clients]'
+.venv/all-packages: .venv/torch $(PACKAGE)
+	KERNELS=compiled $(PIP) -e '.[torch,test,dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
 ifeq ($(GPU),)
@@ -281,7 +290,7 @@ ifeq ($(GPU),)
 	$(PIP) --no-deps triton==3.6.0
 endif
 	$(BIN)/python -W ignore -m compileall -q -j 0 .venv/lib >/dev/null || true
-	@touch .venv/runtime .venv/test $@
+	@touch $@
 
 # The oldest supported torch brings 3.6.0, the newest this one.
 $(NEWER_TRITON): .venv/dev

@@ -99,26 +99,23 @@ def test_only_all_tests_compile_the_kernels_of_other_processors(checkout: Path) 
     assert sorted(kernels.read_text().splitlines()) == ["", "best", "compiled"]
     kernels.unlink()
     installed(checkout, "TORCH_INDEX=", ".venv/dev")
-    assert {*kernels.read_text().splitlines()} == {""}
+    assert {*kernels.read_text().splitlines()} == {"", "compiled"}
 
 
 def test_pip_compiles_no_modules_for_tests(checkout: Path) -> None:
     installed(checkout, WITHOUT_GPU, ".venv/runtime")
     assert "--no-compile" not in (checkout / "asked").read_text()
-    installed(checkout, "TORCH_INDEX=", ".venv/test")
-    of_pip = [line for line in (checkout / "asked").read_text().splitlines() if "install" in line]
-    assert of_pip and all("--no-compile" in line for line in of_pip)
-    installed(checkout, "TORCH_INDEX=", ".venv/dev")
-    *of_pip, last = (checkout / "asked").read_text().splitlines()
-    assert of_pip and all("--no-compile" in line for line in of_pip)
-    assert "compileall -q -j 0 .venv/lib" in last, "on all processors"
+    for environment in (".venv/test", ".venv/dev"):
+        installed(checkout, "TORCH_INDEX=", environment)
+        asked = (checkout / "asked").read_text()
+        of_pip = [line for line in asked.splitlines() if " install " in line]
+        assert of_pip and all("--no-compile" in line for line in of_pip)
+    assert "compileall -q -j 0 .venv/lib" in asked, "on all processors"
 
 
 def test_the_silence_of_pip_is_told_of_beforehand(checkout: Path) -> None:
     _, output = installed(checkout, WITHOUT_GPU, ".venv/runtime")
     assert "kernels of this processor compile for half a minute, in which pip prints" in output
-    _, output = installed(checkout, "TORCH_INDEX=", ".venv/dev")
-    assert "kernels of all processors compile for a minute or two, in which pip prints" in output
 
 
 def test_a_server_without_kernels_gets_pytorch_and_says_so(checkout: Path) -> None:
@@ -146,6 +143,15 @@ def test_tests_install_pytorch_next_to_the_kernels_and_the_server_nothing_after_
     assert [line for line in asked if line] == ["torch", "-e .[torch,test]"]
     assert "wheel --quiet --no-deps -w .venv/wheel ." in (checkout / "asked").read_text()
     assert installed(checkout, ".venv/runtime")[0] == []
+
+
+def test_all_kernels_compile_while_all_packages_are_installed(checkout: Path) -> None:
+    installed(checkout, "TORCH_INDEX=", ".venv/test")
+    asked, _ = installed(checkout, "TORCH_INDEX=", ".venv/dev")
+    assert "-e .[torch,test,dev,clients]" in asked
+    assert "wheel --quiet --no-deps -w .venv/wheel ." in (checkout / "asked").read_text()
+    for environment in (".venv/dev", ".venv/test", ".venv/runtime"):
+        assert installed(checkout, environment)[0] == []
 
 
 @pytest.fixture
