@@ -233,8 +233,6 @@ class Connection(asyncio.Protocol):
 
     def waits_for_client(self) -> bool:
         """Whether a request is incomplete, or a response is not read."""
-        if self.transport.is_closing():
-            return False
         latest = self.latest
         if latest is None or latest.response_complete or latest.more_body:
             return self.write_paused or not self._is_between_requests()

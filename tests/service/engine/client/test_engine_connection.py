@@ -1,7 +1,9 @@
 """Tests of the connection to an engine that the test controls."""
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from embedwell.engine.client.engine_connection import EngineConnection
-from embedwell.engine.wire.framing import HttpProcessConnection, Message
+from embedwell.engine.wire.framing import HttpProcessConnection, Message, pack
 from embedwell.engine.wire.messages import Failure, Job, Result, pack_results, unpack_jobs
 from embedwell.errors import EncodingFailed, EngineDied, EngineUnavailable
 from embedwell_models.encoder.batch import FlatRows
@@ -37,18 +39,22 @@ class Engine:
         return dict(unpack_jobs(content, body))
 
     def reply(self, jobs: dict[int, Job]) -> None:
-        def result(job: Job) -> Result | Failure:
-            first = float(job.texts_ids[0][0])
-            if first < 0:
-                return Failure("negative", 0)
-            return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
-
-        self._connection.send(
-            *pack_results([(number, result(job)) for number, job in jobs.items()])
-        )
+        self._connection.send(*results_of(jobs))
 
     def close(self) -> None:
         self._socket.close()
+
+
+def results_of(jobs: dict[int, Job]) -> Message:
+    """The message that answers jobs."""
+
+    def result(job: Job) -> Result | Failure:
+        first = float(job.texts_ids[0][0])
+        if first < 0:
+            return Failure("negative", 0)
+        return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
+
+    return pack_results([(number, result(job)) for number, job in jobs.items()])
 
 
 def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None:
@@ -62,6 +68,18 @@ def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None
             assert connection.lost.is_set()
 
     asyncio.run(scenario())
+
+
+def test_the_loop_logs_no_error_of_a_description_that_nobody_waits_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with connect() as (connection, _):
+            connection.close(EngineUnavailable("over"))
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert not caplog.records
 
 
 @asynccontextmanager
@@ -80,15 +98,16 @@ def test_a_job_for_a_connection_that_is_closing_fails_when_its_end_is_known() ->
     """Not before: the caller would take the engine for the current one, and send it again."""
 
     async def scenario() -> None:
-        ends: list[str] = []
+        ends: list[bool] = []
         client_end, engine_end = socket.socketpair()
         connection = await EngineConnection.connect(
-            (client_end, running()), lambda: ends.append("lost")
+            (client_end, running()), lambda: ends.append(connection.lost.is_set())
         )
         connection._transport.abort()
         with pytest.raises(EngineDied) as died:
             await connection.submit(job(1), LONG)
-        assert ends == ["lost"] and not died.value.computing, "the engine never had the job"
+        assert ends == [False], "the owner is told before any job fails"
+        assert not died.value.computing, "the engine never had the job"
         engine_end.close()
 
     asyncio.run(scenario())
@@ -153,6 +172,43 @@ def test_a_job_is_cancelled_after_its_timeout() -> None:
         assert (await again).vectors[0, 0] == 2
 
     in_loop(test)
+
+
+def test_a_result_that_arrives_as_its_job_is_cancelled_is_dropped() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        task = asyncio.create_task(connection.submit(job(1), LONG))
+        header, *body = results_of(await engine.jobs())
+        task.cancel()
+        connection.data_received(pack(header, *body))  # before the task goes on
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    in_loop(test)
+
+
+def test_a_result_is_not_kept_until_the_timeout_of_its_job() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        task = asyncio.create_task(connection.submit(job(1), LONG))
+        engine.reply(await engine.jobs())
+        vectors = weakref.ref((await task).vectors)
+        del task
+        await asyncio.sleep(0)  # the loop's call that went on with this test has the task
+        gc.collect()
+        assert vectors() is None
+
+    in_loop(test)
+
+
+def test_a_connection_has_room_for_jobs_of_many_texts() -> None:
+    async def scenario() -> None:
+        client_end, engine_end = socket.socketpair()
+        usual = client_end.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        connection = await EngineConnection.connect((client_end, running()))
+        assert client_end.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > usual
+        connection.close(EngineUnavailable("over"))
+        engine_end.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_closed_connection_fails_waiting_and_later_jobs() -> None:

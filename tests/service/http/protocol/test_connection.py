@@ -781,6 +781,31 @@ class BusyApp(PausedApp):
             await super().__call__(scope, receive, send)
 
 
+def test_a_connection_is_idle_since_the_end_of_its_response() -> None:
+    async def run() -> None:
+        app = BusyApp()
+        async with (
+            serve(app, connections=2) as server,
+            server.client() as working,
+            server.client() as resting,
+        ):
+            working.send(OTHER)
+            while not app.requests_started:
+                await asyncio.sleep(0.01)
+            resting.send(LIVE)
+            assert (await resting.receive(1000)).startswith(OK)
+            app.resume.set()
+            assert (await working.receive(1000)).startswith(OK)
+            async with server.client() as new:
+                new.send(LIVE)
+                assert (await new.receive(1000)).startswith(OK)
+                assert await resting.receive_all() == b""
+            working.send(LIVE)
+            assert (await working.receive(1000)).startswith(OK)
+
+    asyncio.run(run())
+
+
 @contextlib.asynccontextmanager
 async def full_server() -> AsyncIterator[RunningApp]:
     """A server whose only connection has a request that is served."""
