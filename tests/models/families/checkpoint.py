@@ -24,7 +24,7 @@ from embedwell_models.model_options import ModelOptions
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
-from tests.models.families.exact import Expected, each_exactly, expected, expected_list
+from tests.models.families.exact import Expected, each_exactly, expected, expected_list, one_thread
 from tests.models.families.files import edit, rename
 from tests.models.random_weights import without_weights
 
@@ -196,8 +196,9 @@ def assert_equal_states(
         found = reference(either, rows)
         return [torch.cat([each[layer][0] for each in found]) for layer in layers]
 
-    for layer, theirs in zip(layers, expected_list(model, by_layer), strict=True):
-        assert_close(torch.cat(states(ours, rows, layer)), theirs)
+    with one_thread():
+        for layer, theirs in zip(layers, expected_list(model, by_layer), strict=True):
+            assert_close(torch.cat(states(ours, rows, layer)), theirs)
 
 
 @each_exactly

@@ -75,7 +75,7 @@ def _each(values: Sequence[Tensor], compute_rounded: Callable[[], Sequence[Any]]
 
     @cache
     def errors() -> list[float]:
-        with torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             rounded = map(torch.as_tensor, compute_rounded())
         pairs = zip(values, rounded, strict=True)
         return [float((value - other).abs().max()) for value, other in pairs]
@@ -84,6 +84,17 @@ def _each(values: Sequence[Tensor], compute_rounded: Callable[[], Sequence[Any]]
         return errors()[index]
 
     return [Expected(value, partial(error, index)) for index, value in enumerate(values)]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute in one thread for a while: of small products, others only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -106,7 +117,7 @@ def _float64() -> Iterator[None]:
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch.inference_mode(), _Float64():
+        with one_thread(), torch.inference_mode(), _Float64():
             yield
     finally:
         torch.set_default_dtype(usual)

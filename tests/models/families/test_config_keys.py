@@ -20,7 +20,7 @@ from tests.models.classic.cases import CANINE, FUNNEL, MOBILEBERT
 from tests.models.families.checkpoint import Case, custom_layers_encoder, encoder, states, write
 from tests.models.families.config_changes import Change, all_changes, apply
 from tests.models.families.every import EVERY
-from tests.models.families.exact import Expected, widened
+from tests.models.families.exact import Expected, one_thread, widened
 
 ROWS = [torch.arange(7, 19), torch.arange(5, 35)]  # no text is longer than the least limit
 OWN_ENCODERS = [CANINE, FUNNEL, MOBILEBERT]
@@ -107,11 +107,8 @@ def _rounded(body: Any) -> Tensor:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Compute in one thread: products as small as these only wait for others."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread():
+        yield
 
 
 def equal(actual: Tensor, exact: Expected) -> bool:
