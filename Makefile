@@ -60,6 +60,8 @@ rocm-index:
 # import schemathesis, which the contract alone uses.
 PROCESSES := --dist loadfile --max-worker-restart 0 -p no:schemathesis
 PARALLEL ?= -n auto --maxprocesses 4 $(PROCESSES)
+# For a few hundred tests, a second process would mostly import the same modules again.
+FEW ?= $(PARALLEL)
 # Those of servers wait for half of their time.
 WAITING ?= -n 4 $(PROCESSES)
 
@@ -106,7 +108,7 @@ ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision tes
 # The lowest, and none: what those between lack, such as bfloat16 or long sums, the lowest lacks too.
 test-isa: .venv/dev            ## the tests of models/ under the lowest instruction set of this processor, and on torch alone
 	@set -e; for isa in $$($(BIN)/python -c 'from embedwell_models.cpu_backend import library; print(*library.lower_caps()[-2:])'); do \
-		echo "EMBEDWELL_ISA=$$isa"; EMBEDWELL_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
+		echo "EMBEDWELL_ISA=$$isa"; EMBEDWELL_ISA=$$isa $(BIN)/pytest $(FEW) $(ISA_TESTS); \
 	done
 
 # Side by side: a large part of both runs on one processor.
@@ -126,11 +128,11 @@ ROUNDING_TESTS ?= tests/models/families tests/models/rare tests/models/vision $(
 	or mean_of or of_the_code"
 
 test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
-	$(OTHER_KERNELS) $(BIN)/pytest $(PARALLEL) --full $(ROUNDING_TESTS)
+	$(OTHER_KERNELS) $(BIN)/pytest $(FEW) --full $(ROUNDING_TESTS)
 
 test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton
-	TRITON_INTERPRET=1 $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
-	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
+	TRITON_INTERPRET=1 $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend
+	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend
 
 test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under an emulator; .ci/arm fetches its Python
 	$(BIN)/pytest -m compiler tests/models/test_arm.py
@@ -164,10 +166,10 @@ image: .venv/dev               ## build the image and run it, as root: podman, r
 
 # Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
 # `check` has pulled the model: make would begin with the stages that need none while it is pulled.
-STAGES := test-models test-service test-rest test-compilers attacks test-bulk test-contract test-without-torch image \
-	test-isa test-roundings types test-triton docs
+STAGES := test-models test-service test-rest test-compilers attacks test-bulk image test-isa test-triton test-without-torch \
+	test-roundings test-contract types docs
 TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
-	PARALLEL='$(PARALLEL) --maxprocesses 2' WAITING='$(WAITING) -n 3'
+	PARALLEL='$(PARALLEL) --maxprocesses 2' FEW='-p no:schemathesis' WAITING='$(WAITING) -n 3'
 
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
 check: .venv/dev pull $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
