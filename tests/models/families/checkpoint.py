@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -25,7 +24,7 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 from tests.models.families.exact import Expected, each_exactly, expected, expected_list, one_thread
-from tests.models.families.files import edit, rename
+from tests.models.families.files import assert_same_weights, edit, loaded, rename
 from tests.models.random_weights import without_weights
 
 CPU = torch.device("cpu")
@@ -75,18 +74,18 @@ def write(case: Case, folder: Path) -> PreTrainedModel:
     return model
 
 
-def assert_same_weights(
+def assert_same_when_renamed(
     folder: Path, label: Callable[[str], str], added: tuple[str, ...] = ()
 ) -> None:
     """Assert that a checkpoint with other names and unneeded tensors loads the same weights."""
-    before = weights.load(folder, families.read(folder))
+    before = loaded(folder)
     rename(folder, label, {name: torch.zeros(1) for name in added})
-    after = weights.load(folder, families.read(folder))
-    assert after.keys() == before.keys()
-    assert all(np.array_equal(after[name], array) for name, array in before.items())
+    assert_same_weights(loaded(folder), before)
 
 
-def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
+def assert_case_refused(
+    case: Case, options: Mapping[str, Any], folder: Path, named: str = ""
+) -> None:
     """Assert that a config.json with these options is refused, by the first name or `named`."""
     write(case, folder)
     edit(folder, **options)
@@ -106,11 +105,11 @@ def encoder(
 ) -> TorchEncoder:
     """Load our encoder on torch. spec: by default that of the folder."""
     spec = spec or families.read(folder)
-    loaded = weights.load(folder, spec)
+    tensors = weights.load(folder, spec)
     layers = TorchLayers(
-        spec.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU
+        spec.config, tensors, linear_factory or OneDnnLinearFactory(torch.float32), CPU
     )
-    return TorchEncoder(InputEmbeddings(spec.config, loaded, CPU), layers)
+    return TorchEncoder(InputEmbeddings(spec.config, tensors, CPU), layers)
 
 
 def custom_layers_encoder(folder: Path) -> CustomLayersEncoder:

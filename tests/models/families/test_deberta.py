@@ -20,8 +20,8 @@ from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
     encoder,
     states,
@@ -145,4 +145,4 @@ def test_what_is_not_implemented_is_refused_by_name(
 
 
 def test_talking_heads_of_the_first_version_are_refused(tmp_path: Path) -> None:
-    assert_refused(Case("deberta", V1), {"talking_head": True}, tmp_path)
+    assert_case_refused(Case("deberta", V1), {"talking_head": True}, tmp_path)

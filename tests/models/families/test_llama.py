@@ -13,10 +13,10 @@ from embedwell_models.families import remote_code
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     windows,
     write,
 )
@@ -96,7 +96,7 @@ def test_the_older_keys_of_rotation_say_the_same(case: Case, kind: str, tmp_path
 def test_a_checkpoint_with_a_head_and_stored_angles_has_the_same_weights(tmp_path: Path) -> None:
     write(Case("llama"), tmp_path)
     unused = ("lm_head.weight", "score.weight", "model.layers.0.self_attn.rotary_emb.inv_freq")
-    assert_same_weights(tmp_path, lambda name: f"model.{name}", unused)
+    assert_same_when_renamed(tmp_path, lambda name: f"model.{name}", unused)
 
 
 def test_a_window_that_is_not_told_is_that_of_transformers(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_descendant_of_gte_qwen2_follows_its_key(value: bool, tmp_path: Path) 
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     model_type: str, options: dict[str, object], named: str, tmp_path: Path
 ) -> None:
-    assert_refused(Case(model_type, {"num_key_value_heads": 2}), options, tmp_path, named)
+    assert_case_refused(Case(model_type, {"num_key_value_heads": 2}), options, tmp_path, named)
 
 
 def test_attention_to_both_sides_is_computed_where_both_keys_ask_for_it(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     reference,
     windows,
     write,
@@ -84,7 +84,7 @@ def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:
 @both
 def test_a_checkpoint_with_a_head_has_the_same_weights(model_type: str, tmp_path: Path) -> None:
     write(Case(model_type, SHARED), tmp_path)
-    assert_same_weights(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
+    assert_same_when_renamed(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
 
 
 @both
@@ -100,7 +100,7 @@ def test_a_checkpoint_with_a_head_has_the_same_weights(model_type: str, tmp_path
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     model_type: str, options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(Case(model_type, SHARED), options, tmp_path)
+    assert_case_refused(Case(model_type, SHARED), options, tmp_path)
 
 
 ENDING = "<|endoftext|>"

@@ -13,8 +13,8 @@ from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
     encoder,
     reference,
@@ -102,4 +102,4 @@ def test_every_precision_is_faithful_in_the_kernels(tmp_path: Path) -> None:
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[-1], options, tmp_path)
+    assert_case_refused(CASES[-1], options, tmp_path)

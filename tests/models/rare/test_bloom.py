@@ -8,10 +8,10 @@ from transformers import AutoModel
 from embedwell_models import families
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     write,
 )
 from tests.models.families.files import edit
@@ -63,11 +63,11 @@ def test_a_text_is_as_long_as_those_of_the_training(tmp_path: Path) -> None:
 
 def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    assert_same_weights(tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight",))
+    assert_same_when_renamed(tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight",))
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path)
+    assert_case_refused(CASES[0], options, tmp_path)

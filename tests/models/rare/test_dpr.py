@@ -14,8 +14,8 @@ from embedwell_models import Embedder
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
     write,
 )
@@ -59,4 +59,4 @@ def _pooled(model: Any, row: Tensor) -> Tensor:
 
 
 def test_a_projection_is_refused(tmp_path: Path) -> None:
-    assert_refused(CASES[0], {"projection_dim": 32}, tmp_path)
+    assert_case_refused(CASES[0], {"projection_dim": 32}, tmp_path)

@@ -13,8 +13,8 @@ from embedwell_models import families
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
     write,
 )
@@ -76,4 +76,4 @@ def test_the_mask_on_which_the_scale_depends_has_no_vector(tmp_path: Path) -> No
     [{"is_folding_model": True}, {"position_embedding_type": "relative"}, {"mask_token_id": 7}],
 )
 def test_what_is_not_implemented_is_refused(options: dict[str, object], tmp_path: Path) -> None:
-    assert_refused(ESM2, options, tmp_path)
+    assert_case_refused(ESM2, options, tmp_path)

@@ -7,10 +7,10 @@ import pytest
 from embedwell_models import families
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     write,
 )
 from tests.models.families.files import edit
@@ -47,7 +47,7 @@ def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> N
 def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     unused = ("lm_head.weight", "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias")
-    assert_same_weights(tmp_path, lambda name: f"transformer.{name}", unused)
+    assert_same_when_renamed(tmp_path, lambda name: f"transformer.{name}", unused)
 
 
 def test_the_usual_names_of_the_sizes_say_the_same(tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_the_usual_names_of_the_sizes_say_the_same(tmp_path: Path) -> None:
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path)
+    assert_case_refused(CASES[0], options, tmp_path)

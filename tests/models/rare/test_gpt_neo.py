@@ -6,10 +6,10 @@ import pytest
 
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     windows,
     write,
 )
@@ -62,11 +62,13 @@ def test_every_second_of_24_layers_sees_256_tokens_where_nothing_else_is_told(
 def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     masks = [f"transformer.h.0.attn.attention.{name}" for name in ("bias", "masked_bias")]
-    assert_same_weights(tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight", *masks))
+    assert_same_when_renamed(
+        tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight", *masks)
+    )
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path)
+    assert_case_refused(CASES[0], options, tmp_path)

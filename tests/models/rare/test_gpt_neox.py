@@ -10,10 +10,10 @@ from embedwell_models import families
 from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
@@ -88,7 +88,7 @@ def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path
     write(CASES[0], tmp_path)
     stored = ("bias", "masked_bias", "rotary_emb.inv_freq")
     unused = ("embed_out.weight", *(f"gpt_neox.layers.0.attention.{name}" for name in stored))
-    assert_same_weights(tmp_path, lambda name: f"gpt_neox.{name}", unused)
+    assert_same_when_renamed(tmp_path, lambda name: f"gpt_neox.{name}", unused)
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
@@ -96,4 +96,4 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
     named = {"rope_scaling": "rope_type = 'proportional'"}
-    assert_refused(CASES[0], options, tmp_path, named.get(next(iter(options)), ""))
+    assert_case_refused(CASES[0], options, tmp_path, named.get(next(iter(options)), ""))

@@ -7,10 +7,10 @@ import pytest
 
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
@@ -48,11 +48,11 @@ def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path
     write(CASES[0], tmp_path)
     masks = ("transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias")
     unused = ("lm_head.weight", "lm_head.bias", *masks)
-    assert_same_weights(tmp_path, lambda name: f"transformer.{name}", unused)
+    assert_same_when_renamed(tmp_path, lambda name: f"transformer.{name}", unused)
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path)
+    assert_case_refused(CASES[0], options, tmp_path)

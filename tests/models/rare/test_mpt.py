@@ -6,10 +6,10 @@ import pytest
 
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     write,
 )
 
@@ -51,18 +51,18 @@ def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> N
 
 def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    assert_same_weights(tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight",))
+    assert_same_when_renamed(tmp_path, lambda name: f"transformer.{name}", ("lm_head.weight",))
 
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path)
+    assert_case_refused(CASES[0], options, tmp_path)
 
 
 @pytest.mark.parametrize("options", REFUSED_IN_ATTENTION, ids=str)
 def test_an_option_of_the_attention_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], {"attn_config": options}, tmp_path, next(iter(options)))
+    assert_case_refused(CASES[0], {"attn_config": options}, tmp_path, next(iter(options)))

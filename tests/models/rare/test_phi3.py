@@ -12,10 +12,10 @@ from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     reference,
     write,
 )
@@ -86,7 +86,7 @@ def test_the_older_keys_of_longrope_say_the_same(name: str, tmp_path: Path) -> N
 
 def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    assert_same_weights(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
+    assert_same_when_renamed(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
-    assert_refused(CASES[0], options, tmp_path, named)
+    assert_case_refused(CASES[0], options, tmp_path, named)

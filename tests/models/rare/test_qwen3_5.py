@@ -22,11 +22,11 @@ from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_case_refused,
     assert_close,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
-    assert_same_weights,
+    assert_same_when_renamed,
     encoder,
     exact_states,
     states,
@@ -130,8 +130,8 @@ def test_texts_of_a_model_of_images_have_its_states(causal: bool, tmp_path: Path
 
 def test_other_parts_of_a_published_model_are_not_read(tmp_path: Path) -> None:
     write(WHOLE, tmp_path)
-    assert_same_weights(tmp_path, str, ("mtp.fc.weight", "mtp.layers.0.mlp.up_proj.weight"))
-    assert_same_weights(tmp_path, lambda name: name.removeprefix("model."))
+    assert_same_when_renamed(tmp_path, str, ("mtp.fc.weight", "mtp.layers.0.mlp.up_proj.weight"))
+    assert_same_when_renamed(tmp_path, lambda name: name.removeprefix("model."))
 
 
 def test_published_options_are_read(tmp_path: Path) -> None:
@@ -188,9 +188,9 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
     named = "3 key heads" if "linear_num_key_heads" in options else ""
-    assert_refused(CASES[0], options, tmp_path, named)
+    assert_case_refused(CASES[0], options, tmp_path, named)
 
 
 def test_experts_are_refused_by_name(tmp_path: Path) -> None:
     experts = {"text_config": {"model_type": "qwen3_5_moe_text"}}
-    assert_refused(WHOLE, experts, tmp_path, r"text_config\.model_type")
+    assert_case_refused(WHOLE, experts, tmp_path, r"text_config\.model_type")

@@ -11,9 +11,9 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
     Case,
+    assert_case_refused,
     assert_close,
     assert_equal_states,
-    assert_refused,
     assert_same_bits,
     encoder,
     exact_states,
@@ -74,4 +74,4 @@ def test_what_is_not_implemented_is_refused_by_name(tmp_path: Path) -> None:
         {"ln_before_adapter": False},
         {"default_language": "en_XX"},
     ):
-        assert_refused(CASES[0], option, tmp_path)
+        assert_case_refused(CASES[0], option, tmp_path)
