@@ -131,8 +131,8 @@ test-roundings: .venv/dev      ## the comparisons with transformers, with torch'
 	$(OTHER_KERNELS) $(BIN)/pytest $(FEW) --full $(ROUNDING_TESTS)
 
 test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton
-	TRITON_INTERPRET=1 $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend
-	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend
+	TRITON_INTERPRET=1 $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend/triton_kernels
+	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend/triton_kernels
 
 test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under an emulator; .ci/arm fetches its Python
 	$(BIN)/pytest -m compiler tests/models/test_arm.py
