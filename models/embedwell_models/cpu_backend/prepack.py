@@ -188,12 +188,16 @@ def aligned_copy(array: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def to_bfloat16(array: Floats) -> npt.NDArray[np.uint16]:
-    """Round finite numbers to the nearest bfloat16, ties to even; return the upper 16 bits."""
+    """Round finite numbers to the nearest bfloat16, ties to even; return the upper 16 bits.
+
+    The result is a view of the rounded numbers, which `to_panels` does not copy.
+    """
     bits = np.ascontiguousarray(array).view(np.uint32)
-    rounded: npt.NDArray[np.uint16] = (
-        (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16
-    ).astype(np.uint16)
-    return rounded
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)  # in place, as most of the time goes to new memory
+    rounded += np.uint32(0x7FFF)
+    rounded += bits
+    return rounded.view(np.uint16)[..., 1::2]
 
 
 def padding_to_tiles(weight: Floats) -> tuple[int, int]:
