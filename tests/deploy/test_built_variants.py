@@ -1,5 +1,7 @@
 """Builds of the image with PyTorch, from an index of this machine with stand-ins of its wheels."""
 
+import json
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +40,7 @@ def _lazy_init():
         f"The NVIDIA driver on your system is too old (found version {version.value})."
     )
 """
+CDI = Path("/var/run/cdi")  # where podman looks for the devices of the machine
 SITE_PACKAGES = "/opt/venv/lib/python3*/site-packages"
 
 
@@ -120,10 +123,10 @@ def test_an_image_for_gpus_has_a_compiler_and_may_have_no_model(
 
 
 @pytest.fixture(scope="module")
-def on_gpu_machine(
+def files(
     podman: Podman, gpu_image: str, minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    """Options of a container with a GPU's device file, the default model, and a torch.
+) -> dict[Path, str]:
+    """The default model and a torch, by their paths on this machine: their paths in a container.
 
     The torch is this machine's, with a start of CUDA that only asks the driver for its version;
     what CUDA's build says of more drivers is in tests/gpu/test_driver.py.
@@ -134,15 +137,44 @@ def on_gpu_machine(
     (folder / "cuda.py").write_text(start, encoding="utf-8")
     (folder / "version.py").write_text(f"__version__ = '{VERSION}'\ncuda, hip = '13.0', None\n")
     [packages] = run(podman, f"echo {SITE_PACKAGES}", gpu_image).split()
-    volumes = {
+    return {
         minilm_folder.resolve(): "/model",
         ours.with_name("torchgen"): f"{packages}/torchgen",
         ours: f"{packages}/torch",
         folder / "cuda.py": f"{packages}/torch/cuda/__init__.py",
         folder / "version.py": f"{packages}/torch/version.py",
     }
-    mounts = " ".join(f"--volume {ours}:{theirs}:ro" for ours, theirs in volumes.items())
+
+
+@pytest.fixture
+def on_gpu_machine(files: dict[Path, str]) -> str:
+    """Options of a container with a GPU's device file and the files."""
+    mounts = " ".join(f"--volume {ours}:{theirs}:ro" for ours, theirs in files.items())
     return f"--no-healthcheck --device /dev/null:/dev/nvidia0 {mounts}"
+
+
+@pytest.fixture
+def described_gpu(files: dict[Path, str], tmp_path: Path) -> Iterator[None]:
+    """A GPU that NVIDIA's container toolkit would describe; with it come a driver and the files.
+
+    https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+    """
+    if any(CDI.glob("nvidia*")) or any(Path("/etc/cdi").glob("nvidia*")):
+        pytest.skip("needs a machine whose GPUs are not described")
+    driver = compile_driver(tmp_path, version=12040) / "libcuda.so.1"
+    mounted = {driver: "/usr/lib/libcuda.so.1", **files}
+    mounts = [
+        {"hostPath": str(ours), "containerPath": theirs, "options": ["ro", "bind"]}
+        for ours, theirs in mounted.items()
+    ]
+    node = {"path": "/dev/nvidia0", "hostPath": "/dev/null"}
+    device = {"name": "0", "containerEdits": {"deviceNodes": [node], "mounts": mounts}}
+    CDI.mkdir(exist_ok=True)
+    description = CDI / "embedwell-test.json"
+    spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]}
+    description.write_text(json.dumps(spec), encoding="utf-8")
+    yield
+    description.unlink()
 
 
 def test_the_cpu_serves_where_the_driver_is_too_old_and_the_log_says_what_helps(
@@ -169,6 +201,33 @@ def test_a_container_without_a_driver_ends_if_the_gpu_was_named(
     assert done.returncode == 1 and "Traceback" not in done.stderr
     why = "install NVIDIA's driver (580 or newer), and give a container the GPU (--gpus all)"
     assert why in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.needs("podman_compose")
+def test_compose_gives_the_server_a_gpu(
+    podman: Podman, gpu_image: str, described_gpu: None, tmp_path: Path
+) -> None:
+    image = tmp_path / "image.yaml"
+    image.write_text(json.dumps({"services": {"embedwell": {"image": gpu_image}}}))
+    compose = [
+        str(Path(sys.executable).with_name("podman-compose")),
+        "--project-name=embedwell-gpu",
+    ]
+    for file in ("deploy/compose.yaml", "deploy/compose.gpu.yaml", str(image)):
+        compose += ["--file", file]
+    name = "embedwell-gpu_embedwell_1"
+    try:
+        up = ["up", "--detach", "--no-build", "embedwell"]
+        podman.run(*compose, *up, environment={"EMBEDWELL_MODEL": "/model"})
+        podman("wait", "--condition", "running", name)
+        while podman("healthcheck", "run", name, check=False).returncode != 0:
+            state = podman("container", "inspect", "--format", "{{.State.Running}}", name)
+            assert "true" in state.stdout, podman.logs(name)
+        log = podman.logs(name)
+        assert "the CPU computes, not the GPU: NVIDIA's driver supports CUDA 12.4" in log
+        assert podman("exec", name, "sh", "-c", "touch $TRITON_CACHE_DIR || echo no").stdout == ""
+    finally:
+        podman.run(*compose, "down", "--volumes")
 
 
 @pytest.mark.parametrize(
