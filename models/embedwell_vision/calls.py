@@ -1,6 +1,7 @@
 """Calls of the library that embed images, texts with images, and pages."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from embedwell_models.read.inputs import InputOptions
 from embedwell_models.vectors import Floats, normalize
 from embedwell_models.vision import ImageTokens, Pixels
 from embedwell_vision.images.preprocessing import Preprocessing
+from embedwell_vision.images.several import prepare_ahead
 
 
 def embed_images(embedder: Embedder, images: bytes | Sequence[bytes], max_pixels: int) -> Floats:
@@ -27,8 +29,9 @@ def embed_images(embedder: Embedder, images: bytes | Sequence[bytes], max_pixels
     if not isinstance(embedder.preprocessing, Preprocessing):
         raise ValueError(f"the model has no image encoder; for texts use {embedder.right_call()}")
     _check_images(each)
-    pixels = embedder.preprocessing.pixels_of(each, max_pixels, thread_count())
-    vectors = embedder.encode_images(pixels)
+    files = [partial(bytes, image) for image in each]
+    ahead = prepare_ahead(files, embedder.preprocessing.pixels, max_pixels, thread_count())
+    vectors = embedder.encode_images([prepared() for prepared in ahead])
     vectors = normalize(vectors) if embedder.recipe.normalize else vectors
     return vectors[0] if single else vectors
 
@@ -41,8 +44,9 @@ def embed_pages(embedder: Embedder, images: Sequence[bytes], max_pixels: int) ->
         )
     _check_images(images)
     vectors = list[Floats]()
-    for image in images:
-        pixels = pages.images(image, max_pixels)
+    files = [partial(bytes, image) for image in images]
+    for prepared in prepare_ahead(files, pages.images, max_pixels):
+        pixels = prepared()
         (row,) = embedder.tokenizer.encode([pages.text(pixels)])
         vectors.append(embedder.encode_page(row.ids, pixels))
     return vectors

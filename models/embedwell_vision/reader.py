@@ -1,6 +1,6 @@
 """Reader of images: the pixels of images and of texts with images, in steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from embedwell_models.read.images import PreparedInput
 from embedwell_models.read.inputs import ImageContent, ImageFile, InputRow, check_tokens
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vision import ImageTokens, Pages, Pixels, Preprocessing
+from embedwell_vision.images.several import Prepare, R, prepare_ahead
 from embedwell_vision.images.tiles import ImageTokens as AnyImageTokens
 
 _NO_IDS = np.empty(0, dtype=np.int32)
@@ -148,9 +149,10 @@ class ImageReader:
     def _run(self, images: Mapping[int, ImageFile]) -> Steps[dict[int, PreparedInput]]:
         assert self._spec is not None and self._preprocessing is not None
         prepared: dict[int, PreparedInput] = {}
-        for index, image in images.items():
+        ahead = self._ahead(images.values(), self._preprocessing.pixels)
+        for index, prepare in zip(images, ahead, strict=True):
             try:
-                pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
+                pixels = prepare()
                 row = InputRow(_NO_IDS, 0, image_tokens=self._spec.tokens, images=(pixels,))
                 prepared[index] = PreparedImage(row)
             except ImageError as error:
@@ -166,9 +168,10 @@ class ImageReader:
         tokens: those that the request has already.
         """
         prepared: dict[int, PreparedInput] = {}
-        for index, image in images.items():
+        ahead = self._ahead(images.values(), pages.images)
+        for index, prepare in zip(images, ahead, strict=True):
             try:
-                page = pages.images(image.file_bytes(), self._max_pixels)
+                page = prepare()
             except ImageError as error:
                 prepared[index] = PreparedImage(_unreadable(index, error))
                 continue
@@ -189,24 +192,34 @@ class ImageReader:
         tokens: those that the request has already.
         """
         prepared: dict[int, PreparedInput] = {}
+        files = (part for item in contents.values() for part in item.parts)
+        ahead = self._ahead([file for file in files if not isinstance(file, str)], patches.pixels)
         for index, item in contents.items():
-            parts: list[str | Pixels] = []
-            try:
-                for part in item.parts:
-                    if isinstance(part, str):
-                        parts.append(part)
-                        continue
-                    pixels = patches.pixels(part.file_bytes(), self._max_pixels)
-                    parts.append(pixels)
-                    tokens += patches.tokens(pixels)
-                    check_tokens(tokens, self._max_tokens)  # limits the memory, too
-                    yield
-            except ImageError as error:
-                prepared[index] = PreparedImage(_unreadable(index, error))
-                continue
+            parts = list[str | Pixels]()
+            unread: PreparedImage | None = None
+            for part in item.parts:
+                if isinstance(part, str):
+                    parts.append(part)
+                    continue
+                prepare = next(ahead)
+                if unread is not None:
+                    continue
+                try:
+                    pixels = prepare()
+                except ImageError as error:
+                    unread = PreparedImage(_unreadable(index, error))
+                    continue
+                parts.append(pixels)
+                tokens += patches.tokens(pixels)
+                check_tokens(tokens, self._max_tokens)  # limits the memory, too
+                yield
             images = [part for part in parts if not isinstance(part, str)]
-            prepared[index] = PreparedContent(patches.text(parts), images, patches)
+            content = PreparedContent(patches.text(parts), images, patches)
+            prepared[index] = content if unread is None else unread
         return prepared
+
+    def _ahead(self, images: Iterable[ImageFile], prepare: Prepare[R]) -> Iterator[Callable[[], R]]:
+        return prepare_ahead([image.file_bytes for image in images], prepare, self._max_pixels)
 
 
 def _unreadable(index: int, error: ImageError) -> InputError:

@@ -48,6 +48,18 @@ def decode(data: bytes, max_pixels: int) -> "Image":
         raise ImageError(f"it is damaged or incomplete: {error}") from None
 
 
+def pixel_count(data: bytes) -> int:
+    """Return the number of pixels in a file's header; 0 for a file that `decode` refuses."""
+    from PIL import Image
+
+    try:
+        check_parts(data)
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
+            return image.width * image.height
+    except Exception:  # decoders raise many kinds of exceptions for a damaged file
+        return 0
+
+
 def check_pixels(width: int, height: int, max_pixels: int) -> None:
     """Raise ImageError if a size has more pixels than the limit."""
     if width * height > max_pixels:

@@ -179,15 +179,6 @@ class Preprocessing:
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
         return pixels if self.patch else _centre(pixels, self.side, self.rounds)
 
-    def pixels_of(self, images: Sequence[bytes], max_pixels: int, threads: int) -> list[Pixels]:
-        """Prepare images, as many at a time as threads; raises the first image's ImageError."""
-        if min(len(images), threads) < 2:
-            return [self.pixels(image, max_pixels) for image in images]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as pool:  # Pillow decodes without Python's lock
-            return [*pool.map(lambda image: self.pixels(image, max_pixels), images)]
-
 
 def files(folder: Path) -> list[Path]:
     """Return the options file of a folder as a list; the list is empty if there is none."""

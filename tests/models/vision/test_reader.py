@@ -163,3 +163,17 @@ def test_images_of_too_many_tokens_are_refused_while_they_are_decoded(
         assert isinstance(last, PreparedImage)
         with pytest.raises(InputError, match="the image cannot be read"):
             last.row(None, 0)
+
+
+def test_of_several_images_the_broken_ones_are_named(qwen: ModelDescription) -> None:
+    first: list[str | Image] = ["a", BROKEN, IMAGE]
+    inputs = [[IMAGE, IMAGE], first, ["text"], [IMAGE, BROKEN, BROKEN], [IMAGE]]
+    reader = ImageReader(patches=qwen.patches, max_pixels=10_000, max_tokens=100)
+    prepared = prepare(reader, [Parts(parts) for parts in inputs])
+    assert [*prepared] == [0, 1, 3, 4]
+    for index in (1, 3):
+        with pytest.raises(InputError, match=f"input {index}: the image") as caught:
+            prepared[index].row(None, index)
+        assert (caught.value.code, caught.value.index) == ("invalid_image", index)
+    whole = [prepared[index] for index in (0, 4)]
+    assert [len(each.images) for each in whole if isinstance(each, PreparedContent)] == [2, 1]

@@ -191,15 +191,3 @@ def test_a_strip_that_would_grow_beyond_the_limit_is_refused(tmp_path: Path) -> 
     preprocessing = read(tmp_path, CLIP)
     with pytest.raises(ImageError, match="64 x 320000 pixels"):
         preprocessing.pixels(encoded(picture(1, 5000)), LIMIT)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_several_images_have_the_pixels_and_errors_of_each(threads: int, tmp_path: Path) -> None:
-    preprocessing = read(tmp_path, CLIP)
-    images = [encoded(picture(width, 70)) for width in (70, 80, 90, 100, 110)]
-    expected = [preprocessing.pixels(image, LIMIT) for image in images]
-    found = preprocessing.pixels_of(images, LIMIT, threads)
-    assert all(map(np.array_equal, found, expected))
-    with pytest.raises(ImageError, match="none of the formats"):
-        preprocessing.pixels_of([*images, b"?", encoded(picture(1, 5000))], LIMIT, threads)
-    assert not preprocessing.pixels_of([], LIMIT, threads)
