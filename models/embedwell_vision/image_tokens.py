@@ -47,16 +47,15 @@ class KernelImageTokenEncoder:
         dtype: str,
         cpu_features: frozenset[str],
     ) -> None:
-        """dtype: of the layers; the projections before and after them are in float32."""
-        config = spec.encoder.config
-        isa, exact = (library.best_isa(each, cpu_features) for each in (dtype, "float32"))
-        assert isa is not None and exact is not None  # see why_torch
+        config, packing = spec.encoder.config, Packing(dtype)
+        isa = library.best_isa(dtype, cpu_features)
+        assert isa is not None  # see why_torch
         nothing = np.empty((0, config.hidden_size), np.float32)
         layers = weights.without(OUTSIDE_LAYERS, {"token_table": nothing})
-        packed = LayerWeights(config, layers, isa, Packing(dtype))
+        packed = LayerWeights(config, layers, isa, packing)
         self._spec = spec
         self._encoder = KernelEncoder(InputTables.of(config, layers), packed, None)
-        linear = KernelLinearFactory(exact, Packing("float32"))
+        linear = KernelLinearFactory(isa, packing)
         patch = weights["patch.weight"]
         unbiased = np.zeros(len(patch), np.float32)
         self._project = linear(patch, weights.get("patch.bias", unbiased))

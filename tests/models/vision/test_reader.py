@@ -166,8 +166,8 @@ def test_images_of_too_many_tokens_are_refused_while_they_are_decoded(
 
 
 def test_of_several_images_the_broken_ones_are_named(qwen: ModelDescription) -> None:
-    first: list[str | Image] = ["a", BROKEN, IMAGE]
-    inputs = [[IMAGE, IMAGE], first, ["text"], [IMAGE, BROKEN, BROKEN], [IMAGE]]
+    inputs: list[Sequence[str | ImageFile]]
+    inputs = [[IMAGE] * 2, ["a", BROKEN, IMAGE], ["b"], [IMAGE, BROKEN, BROKEN], [IMAGE]]
     reader = ImageReader(patches=qwen.patches, max_pixels=10_000, max_tokens=100)
     prepared = prepare(reader, [Parts(parts) for parts in inputs])
     assert [*prepared] == [0, 1, 3, 4]
