@@ -176,7 +176,7 @@ def test_an_error_is_a_text_beside_its_type_and_the_servers_own_fields(
 
 def test_tei_headers_have_the_times_in_milliseconds(server: Server) -> None:
     text = "a long text " * 200
-    headers = server.post("/embed", {"inputs": [text] * 64}).headers
+    headers = server.post("/embed", {"inputs": [text] * 4}).headers
     assert int(headers["x-compute-us"]) >= 1000
     for own_header, tei_header in (
         ("x-tokenize-us", "x-tokenization-time"),
