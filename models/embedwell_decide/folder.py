@@ -17,6 +17,11 @@ _ENCODERS = ("modernbert",)
 _READ = ("head_layers", "max_len", "head_max_len", "temperature", "temperature_by_options")
 _LAYOUT = "option_layout"
 
+_REFUSED = {
+    "marker_calibration.json": "Von: its options attend to the text and not to each other",
+    "encoder_config/config.json": "GLiNER2: its rows are not those of Laya or GLiClass",
+}
+
 
 def decision_folder(folder: Path, _find: object, cache: Path) -> Path:
     """Return a folder in the cache that stands for a Laya checkpoint.
@@ -51,6 +56,15 @@ def decision_folder(folder: Path, _find: object, cache: Path) -> Path:
     links = {name: path.absolute() for name, path in links.items()}
     links |= dict.fromkeys(written, folder / OPTIONS_FILE)
     return linked_folder(cache / "decisions", folder.name, links, written)
+
+
+def refuse_folder(folder: Path, _find: object, _cache: Path) -> Path:
+    """Raise ModelError for a checkpoint of a decision model that is known and not supported."""
+    reason = next(reason for name, reason in _REFUSED.items() if (folder / name).is_file())
+    raise ModelError(
+        f"{folder} is not supported, because it is a {reason}; supported decision models: Laya and "
+        "GLiClass"
+    )
 
 
 def _tokenizer_files(folder: Path) -> dict[str, Path]:

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from llama_index.core.tools import ToolMetadata
 
-from embedwell_models.hub.sources import resolve
+from tests.clients.decision_server import decision_server
 from tests.clients.example_program import run_program
-from tests.models.laya_model import write_laya
-from tests.service.local_server import local_server
 from tests.service.server import HttpServer
 
 with warnings.catch_warnings():
@@ -63,9 +61,7 @@ results = [Agent(model, output_type=Handling).run_sync({STATE!r}) for model in m
 
 @pytest.fixture(scope="module")
 def decider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    folder = tmp_path_factory.mktemp("decide")
-    model = write_laya(folder / "laya", max_len=512, head_max_len=192)
-    with local_server(resolve(str(model), cache=folder / "cache"), served_name="laya") as server:
+    with decision_server(tmp_path_factory.mktemp("decide")) as server:
         yield server
 
 

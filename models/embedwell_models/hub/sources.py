@@ -20,11 +20,14 @@ DEFAULT = "all-MiniLM-L6-v2"
 _OTHER_LAYOUTS = {
     "adapter_config.json": "embedwell_formats.peft.folder:peft_folder",  # saved by PEFT
     "rl_agent_config.json": "embedwell_decide.folder:decision_folder",
+    "marker_calibration.json": "embedwell_decide.folder:refuse_folder",  # of Von
+    "encoder_config/config.json": "embedwell_decide.folder:refuse_folder",  # of GLiNER2
 }
 """Files of models in other folders than usual -> what links them to a folder in the cache.
 
 Arguments: the folder, what returns the folder of another model by its name and revision, and the
-cache. The folder itself is returned where it is whole.
+cache. The folder itself is returned where it is whole. Raises ModelError for a layout that is not
+supported.
 """
 _GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
 """Function that links the files of a model in GGUF to a folder in the cache."""
