@@ -39,6 +39,19 @@ def test_a_page_is_in_plain_english(page: Path) -> None:
     assert OLD_WORDS.findall(page.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/developers/*.md"))],
+    ids=lambda path: path.name,
+)
+def test_a_list_or_a_block_in_a_list_is_inside_it_on_the_site(page: Path) -> None:
+    # Python-Markdown takes what is indented by less than four spaces out of the list.
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    assert [
+        line for line in text.splitlines() if re.match(r" {1,3}(- |\d+\. |```|!\[)", line)
+    ] == []
+
+
 def test_the_readme_is_an_introduction() -> None:
     assert len(README.read_text(encoding="utf-8").split()) <= 700
 
