@@ -139,7 +139,7 @@ class ImageReader:
             return self._run_pages(self._pages, images, tokens), 0
         if self._spec is None:
             raise InputError(
-                "this model reads texts only; send no images",
+                f"the model {self._name!r} reads texts only; send no images",
                 code="not_offered",
                 index=next(iter(images)),
             )

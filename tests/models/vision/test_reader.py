@@ -107,8 +107,8 @@ def test_images_of_too_many_tokens_are_refused_before_they_are_decoded(
 
 
 def test_a_model_of_texts_alone_takes_no_image() -> None:
-    without = ImageReader(max_pixels=9, max_tokens=9)
-    with pytest.raises(InputError, match="reads texts only") as caught:
+    without = ImageReader(name="of/texts", max_pixels=9, max_tokens=9)
+    with pytest.raises(InputError, match="the model 'of/texts' reads texts only") as caught:
         prepare(without, ["a text", Parts([IMAGE])])
     assert (caught.value.code, caught.value.index) == ("not_offered", 1)
 
