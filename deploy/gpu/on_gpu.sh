@@ -70,7 +70,7 @@ if [ -f "$KIT_HOME/env.json" ]; then
   cp "$KIT_HOME/env.json" "$OUT"
 else
   step hardware 40 "$python" -m deploy.gpu.hardware
-  cp "$OUT/env.json" "$KIT_HOME"
+  [ ! -f "$OUT/env.json" ] || cp "$OUT/env.json" "$KIT_HOME"
 fi
 
 within() {  # LIMIT: that many seconds, or those left
