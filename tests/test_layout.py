@@ -57,7 +57,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     "embedwell_rare": ("latent_attention torch_layers families", set()),
     "embedwell_vendors": (
         "field_names jina_fields vllm_fields feature_extraction multi_vector nim sagemaker score "
-        "vllm voyage weaviate embeddings azure",
+        "vllm voyage weaviate embeddings rerank azure",
         set(),
     ),
     "embedwell_vision": (

@@ -76,7 +76,8 @@ used: embedwell.routes.index has these routes.
 """
 
 EMBEDDINGS_BODY = "embedwell_vendors.embeddings:EmbeddingsRequest"
-"""The body of /v1/embeddings with more than OpenAI's fields."""
+RERANK_BODY = "embedwell_vendors.rerank:RerankRequest"
+"""The bodies of /v1/embeddings and /rerank that have the fields of further vendors."""
 
 TRACING = "embedwell_otel.tracing:RequestSpans"
 METRICS_EXPORT = "embedwell_otel.metrics:MetricsExport"

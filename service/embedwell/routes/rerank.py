@@ -1,14 +1,15 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NotRequired, Self
+from typing import NotRequired, Self
 
 from fastapi import APIRouter
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from embedwell import doors
 from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.request_context import RequestContext
@@ -23,7 +24,7 @@ from embedwell.routes.cohere import (
     CohereUnits,
     response_meta,
 )
-from embedwell.routes.common.body import TextList, examples
+from embedwell.routes.common.body import TextList
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.documents import (
     Documents,
@@ -35,15 +36,14 @@ from embedwell.routes.common.documents import (
 )
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
-from embedwell.routes.common.options import PairBody, cutting
+from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
-from embedwell.routes.common.vllm_fields import VLLMFields
 from embedwell.routes.jina import JinaRanking
-from embedwell.routes.voyage import VoyageRanking, VoyageRerankFields
-from embedwell.routes.weaviate import WeaviateRanking, WeaviateRerankFields, document_scores
+from embedwell.routes.voyage import VoyageRanking
+from embedwell.routes.weaviate import WeaviateRanking
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.vectors import Floats
@@ -52,34 +52,20 @@ _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
 """Fields that only clients of other APIs send."""
 
 
-class RerankRequest(WeaviateRerankFields, VoyageRerankFields, PairBody, VLLMFields):
-    """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
-
-    The score of a reranker is from 0 to 1, that of a dense model or of a reranker of lists is the
-    cosine of query and document, and that of a multi-vector model is MaxSim.
+class PlainRerankRequest(PairBody):
+    """Request body of /rerank with the fields of TEI, Jina and Infinity alone.
 
     - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
     - `raw_scores`: whether the scores of a reranker are logits. Default: false.
     - `return_text`, `return_documents`: whether the response repeats the texts. Default: only texts
       of `documents`, as Jina and vLLM do.
-    - `max_tokens_per_doc`: read at most so many tokens of a document, at least 1. Default: as many
-      as the model reads.
-    - `use_activation`, `activation`: vLLM's fields: whether scores are from 0 to 1; false for
-      logits. Default: true.
     - `details`: whether the response has the token count of each document, too. Default: false.
-    - `rank_fields`: sent by Cohere's older clients; must be null.
-    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored, as no document is read in
-      chunks.
-    - `kwargs`: sent by Xinference's client, always empty; ignored.
     - `query`: the question or search text.
     - `texts`: the texts to rank, in TEI's API. Give one of `texts` and `documents`.
     - `top_n`: return only so many of the best documents; 0 is all. Default: all.
     """
 
-    model_config = examples(
-        {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
-        {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
-    )
+    wider = doors.RERANK_BODY
 
     input_fields = ("texts", "documents")
 
@@ -91,15 +77,7 @@ class RerankRequest(WeaviateRerankFields, VoyageRerankFields, PairBody, VLLMFiel
     return_text: bool = False
     return_documents: Flag | None = None
     top_n: NonNegativeInt | None = None
-    max_tokens_per_doc: PositiveInt | None = None
-    use_activation: bool | None = None
-    activation: bool | None = None
     details: bool = False
-    rank_fields: None = None
-    max_chunks_per_doc: int | None = None
-    overlap_tokens: int | None = None
-    return_len: bool | None = None
-    kwargs: Literal["{}"] | None = None
 
     @property
     def contents(self) -> Sequence[str | ImageInput]:
@@ -118,37 +96,63 @@ class RerankRequest(WeaviateRerankFields, VoyageRerankFields, PairBody, VLLMFiel
         """Whether the response repeats documents: as requested, or as Jina and vLLM do."""
         if self.return_documents is not None:
             return self.return_documents
-        others = self.texts is not None or self.is_voyage or "raw_scores" in self.model_fields_set
-        if others or self.weaviate_property is not None:
+        if self.texts is not None or self.wants_plain_documents:
             return False
         return all(isinstance(content, str) for content in self.contents)
 
     @property
     def wants_logits(self) -> bool:
         """Whether scores are logits."""
-        return self.raw_scores or self.use_activation is False or self.activation is False
+        return self.raw_scores
 
     @property
     def wants_plain_documents(self) -> bool:
-        """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
+        """Whether documents in the response are plain texts, as in Infinity's API.
 
         Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
         """
-        return self.is_voyage or "raw_scores" in self.model_fields_set
+        return "raw_scores" in self.model_fields_set
 
-    def input_options(self) -> InputOptions:
-        """Build the tokenization options; raises BadRequest for contradictory fields."""
-        options = super().input_options()
-        if self.max_tokens_per_doc is None:
-            return options
-        return replace(cutting(options, "max_tokens_per_doc"), max_length=self.max_tokens_per_doc)
+    @property
+    def max_ranks(self) -> int | None:
+        """How many of the best documents to return; None or 0 for all."""
+        return self.top_n
 
     def _truncation(self) -> InputOptions:
         # `documents` are truncated by default, `texts` only if the setting says so.
         options = super()._truncation()
         if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
             return options
-        return replace(options, truncate=True if self.truncation is None else self.truncation)
+        return replace(options, truncate=True)
+
+    def texts_to_repeat(self) -> list[str]:
+        """Return the documents for the response; raises BadRequest for an image."""
+        return texts_of(self.contents) if self.repeats_documents or self.return_text else []
+
+    async def respond(self, context: RequestContext, service: "RerankService") -> "RerankResponse":
+        """Respond to `texts` in TEI's format, and to `documents` in Jina's; raises ServiceError."""
+        ranking = await service.rank(context, self)
+        if self.texts is not None and not self.details:
+            return _tei_ranks(ranking.ranks, ranking.texts if self.return_text else None)
+        documents = ranking.texts if self.repeats_documents else None
+        response: JinaRanking = {
+            "id": context.id,
+            "object": "rerank",
+            "model": service.model.name,
+            "usage": token_usage(context),
+            "results": (
+                rank_texts(ranking.ranks, documents)
+                if self.wants_plain_documents
+                else rank_objects(ranking.ranks, documents)
+            ),
+            "meta": _meta(ranking.rows, context, "1"),
+        }
+        if self.is_ambiguous:
+            repeated = documents if self.return_documents else None
+            response["data"] = rank_texts(ranking.ranks, repeated)
+        if self.details:
+            response["inputs"] = describe_inputs(ranking.rows)
+        return response
 
 
 @forbid_extra
@@ -169,6 +173,19 @@ TEIRanks = list[TEIRank]
 
 
 RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The documents of a request in its order, and their ranks.
+
+    texts: those that the response may repeat. scores: of the documents, (B,).
+    """
+
+    rows: list[InputRow]
+    texts: list[str]
+    scores: Floats
+    ranks: Ranks
 
 
 class RerankService:
@@ -253,44 +270,13 @@ class RerankService:
             return logits
         return ACTIVATIONS[self.model.pipeline.classifier.activation](logits)
 
-    async def rerank(self, context: RequestContext, body: RerankRequest) -> RerankResponse:
-        """Respond to /rerank."""
+    async def rank(self, context: RequestContext, body: PlainRerankRequest) -> Ranking:
+        """Rank the documents of a request to /rerank; raises ServiceError."""
         contents, options = body.contents, body.input_options()
-        is_weaviate = body.weaviate_property is not None
-        repeats = body.repeats_documents
-        texts = _texts(contents) if repeats or body.return_text or is_weaviate else []
+        texts = body.texts_to_repeat()
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.wants_logits else self.scores(logits)
-        if is_weaviate:
-            return document_scores(body.query, texts, scores)
-        ranks = _ranks(logits, scores, body.top_n or body.top_k)
-        if body.texts is not None and not body.details:
-            return _tei_ranks(ranks, texts if body.return_text else None)
-        documents = texts if repeats else None
-        if body.is_voyage:
-            return {
-                "object": "list",
-                "data": rank_texts(ranks, documents),
-                "model": self.model.name,
-                "usage": {"total_tokens": context.tokens},
-            }
-        response: JinaRanking = {
-            "id": context.id,
-            "object": "rerank",
-            "model": self.model.name,
-            "usage": token_usage(context),
-            "results": (
-                rank_texts(ranks, documents)
-                if body.wants_plain_documents
-                else rank_objects(ranks, documents)
-            ),
-            "meta": _meta(rows, context, "1"),
-        }
-        if body.is_ambiguous:
-            response["data"] = rank_texts(ranks, documents if body.return_documents else None)
-        if body.details:
-            response["inputs"] = describe_inputs(rows)
-        return response
+        return Ranking(rows, texts, scores, _ranks(logits, scores, body.max_ranks))
 
     async def rerank_as_cohere(
         self, context: RequestContext, body: CohereRerankRequest
@@ -300,7 +286,7 @@ class RerankService:
             truncate=True, max_length=body.max_tokens_per_doc, instruction=body.instruction
         )
         contents = document_contents(body.documents)
-        texts = _texts(contents) if body.return_documents else []
+        texts = texts_of(contents) if body.return_documents else []
         rows, logits = await self.logits(context, body.query, contents, options)
         ranks = _ranks(logits, self.scores(logits), body.top_n)
         return {
@@ -319,8 +305,8 @@ def router(registry: ModelRegistry) -> APIRouter:
     @routes.post("/rerank", summary="Rank documents by relevance to a query")
     @openai.post("/v1/rerank", include_in_schema=False)
     @openai.post("/v1/reranking", include_in_schema=False)
-    async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
-        return await models.choose(body.model).rerank(context, body)
+    async def rerank(context: RequestDep, body: PlainRerankRequest) -> RerankResponse:
+        return await body.respond(context, models.choose(body.model))
 
     @with_traits(routes, error_format=COHERE).post(
         "/v2/rerank",
@@ -333,7 +319,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _texts(documents: Sequence[str | ImageInput]) -> list[str]:
+def texts_of(documents: Sequence[str | ImageInput]) -> list[str]:
     """Return the documents to repeat in a response; raises BadRequest for an image."""
     texts = [document for document in documents if isinstance(document, str)]
     if len(texts) < len(documents):

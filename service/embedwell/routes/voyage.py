@@ -1,31 +1,12 @@
-"""Voyage's fields of /rerank, and its response."""
+"""Voyage's response of /rerank."""
 
 from typing import Literal
 
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.routes.common.body import Body
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.documents import PlainRanked
-
-
-class VoyageRerankFields(Body):
-    """Voyage's fields of /rerank; a request with one of them gets a VoyageRanking.
-
-    - `top_k`: Voyage's name of `top_n`.
-    - `truncation`: Voyage's name for `truncate`.
-    """
-
-    voyage_fields = frozenset({"top_k", "truncation"})
-
-    top_k: NonNegativeInt | None = None
-    truncation: bool | None = None
-
-    @property
-    def is_voyage(self) -> bool:
-        """Whether the request has a field that only Voyage's API has."""
-        return not self.model_fields_set.isdisjoint(self.voyage_fields)
 
 
 @forbid_extra

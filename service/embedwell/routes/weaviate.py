@@ -1,22 +1,8 @@
-"""Weaviate's field of /rerank, and its response."""
+"""Weaviate's response of /rerank."""
 
-from collections.abc import Sequence
-
-from pydantic import Field
 from typing_extensions import TypedDict
 
-from embedwell.routes.common.body import Body
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell_models.vectors import Floats
-
-
-class WeaviateRerankFields(Body):
-    """Weaviate's field of /rerank, whose value in a request selects a WeaviateRanking.
-
-    - `property`: sent by Weaviate: the response then has its format, and the request's order.
-    """
-
-    weaviate_property: str | None = Field(None, alias="property")
 
 
 @forbid_extra
@@ -44,14 +30,3 @@ class WeaviateRanking(TypedDict):
     scores: list[DocumentScore]
     property: None
     score: None
-
-
-def document_scores(query: str, documents: Sequence[str], scores: Floats) -> WeaviateRanking:
-    """Build the response of /rerank for Weaviate. scores: (B,)."""
-    pairs = zip(documents, scores.tolist(), strict=True)
-    return {
-        "query": query,
-        "scores": [{"document": document, "score": score} for document, score in pairs],
-        "property": None,
-        "score": None,
-    }

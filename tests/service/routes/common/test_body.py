@@ -9,8 +9,9 @@ from embedwell.routes.cohere import CohereRequest
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.openai import OpenAIRequest
-from embedwell.routes.rerank import RerankRequest
+from embedwell.routes.rerank import PlainRerankRequest
 from embedwell_vendors.embeddings import EmbeddingsRequest
+from embedwell_vendors.rerank import RerankRequest
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,21 @@ def test_a_body_with_openais_fields_alone_is_of_openais_type(field: str) -> None
 def test_a_body_with_another_vendors_fields_is_of_the_type_with_all(field: str) -> None:
     body = OpenAIRequest.parse(f'{{"input": "a", {field}}}'.encode())
     assert type(body) is EmbeddingsRequest is OpenAIRequest.widest() is EmbeddingsRequest.widest()
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        ('"texts": ["b"], "truncate": true', PlainRerankRequest),  # TEI
+        ('"documents": ["b"], "top_n": 1', PlainRerankRequest),  # Jina
+        ('"documents": ["b"], "top_k": 1', RerankRequest),  # Voyage
+        ('"documents": ["b"], "property": "p"', RerankRequest),  # Weaviate
+    ],
+)
+def test_a_request_to_rank_is_of_the_narrowest_type_with_its_fields(
+    field: str, kind: type[Body]
+) -> None:
+    assert type(PlainRerankRequest.parse(f'{{"query": "a", {field}}}'.encode())) is kind
 
 
 def test_the_error_of_an_invalid_body_is_that_of_the_type_with_all_fields() -> None:
