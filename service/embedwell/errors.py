@@ -47,6 +47,7 @@ class ServiceError(Exception):
     param: the field that caused the error.
     index: index of the input that caused the error.
     retry_after: seconds after which the client should try again.
+    brief: the message without a long list, where a response repeats it; None: the message.
     """
 
     status = 500
@@ -64,6 +65,7 @@ class ServiceError(Exception):
         super().__init__(message)
         self.message, self.param, self.index = message, param, index
         self.retry_after = retry_after
+        self.brief: str | None = None
         self.code = code or type(self).code
         self.headers: dict[str, str] = {}
         if retry_after is not None:

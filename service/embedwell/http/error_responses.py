@@ -52,7 +52,7 @@ def to_service_error(error: BaseException) -> ServiceError:
 def invalid_body(
     error: ValidationError, body_type: type[BaseModel], input_fields: Collection[str]
 ) -> BadRequest:
-    """Convert the error of an invalid body; that of an unknown field lists the known ones.
+    """Convert the error of an invalid body; that of an unknown field says which ones there are.
 
     input_fields: fields that have one entry for each input.
     """
@@ -62,10 +62,17 @@ def invalid_body(
         return described
     *path, name = unknown["loc"]
     if fields := _fields(body_type, tuple(path)):
-        similar = get_close_matches(str(name)[:_COMPARED], fields, n=1)
-        question = "".join(f"did you mean {field!r}? " for field in similar)
-        described.message += f"; {question}the fields are {', '.join(fields)}"
+        _name_fields(described, str(name), fields)
     return described
+
+
+def _name_fields(unknown: BadRequest, name: str, fields: Sequence[str]) -> None:
+    """Add to the error of an unknown field the one that is similar, or else all."""
+    if similar := get_close_matches(name[:_COMPARED], fields, n=1):
+        unknown.message += f"; did you mean {similar[0]!r}? GET /docs describes all fields"
+        return
+    unknown.brief = f"{unknown.message}; error.message lists the fields"
+    unknown.message += f"; the fields are {', '.join(fields)}"
 
 
 def _fields(part: Any, path: Path) -> list[str]:
@@ -203,8 +210,8 @@ class OpenAIError(TypedDict):
     """An error in OpenAI's format.
 
     - `error`: the error, with its message, code and field.
-    - `message`: the message again, for clients of Cohere, Mistral and TEI.
-    - `detail`: the message again, for Voyage's clients.
+    - `message`: the message without a list of fields, for clients of Cohere, Mistral and TEI.
+    - `detail`: the same, for Voyage's clients.
     - `type`: TEI's category of the error.
     - `code`: the response's status, such as 400.
     """
@@ -285,7 +292,7 @@ def _ollama(error: ServiceError, content: FaultWithRequestId) -> Error:
 
 def _openai(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
     """OpenAI's format, with the message also where other vendors' clients read it."""
-    message = content["message"]
+    message = _truncate(error.brief or error.message)
     return {
         "error": content,
         "message": message,

@@ -23,6 +23,7 @@ from embedwell.errors import (
 from embedwell.http.error_responses import (
     NATIVE,
     OLLAMA,
+    OPENAI,
     describe,
     invalid_body,
     respond,
@@ -60,8 +61,7 @@ def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
         (
             SimilarityRequest,
             {"inputs": {"sentence": ["b"]}},
-            "'inputs.sentence'; did you mean 'sentences'? "
-            "the fields are source_sentence, sentences",
+            "'inputs.sentence'; did you mean 'sentences'? GET /docs describes all fields",
         ),
         (
             EmbedRequest,
@@ -71,12 +71,24 @@ def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
         (EmbedRequest, {"inputs": [{"image": "a", "detail": "low"}]}, "'inputs.0.detail'"),
     ],
 )
-def test_the_error_of_an_unknown_field_lists_those_of_its_object(
+def test_the_error_of_an_unknown_field_names_a_similar_one_or_lists_those_of_its_object(
     body: type[Body], content: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValidationError) as raised:
         body.model_validate(content)
     assert invalid_body(raised.value, body, body.input_fields).message == f"unknown field {message}"
+
+
+def test_openais_format_lists_fields_once() -> None:
+    with pytest.raises(ValidationError) as raised:
+        EmbedRequest.model_validate({"inputs": "a", "options": {"zzz": 1}})
+    error = invalid_body(raised.value, EmbedRequest, EmbedRequest.input_fields)
+    content = orjson.loads(respond(error, "1", OPENAI).body)
+    assert content["error"]["message"] == error.message
+    assert content["message"] == content["detail"]
+    assert content["detail"] == "unknown field 'options.zzz'; error.message lists the fields"
+    of_voyage = orjson.loads(respond(error, "1", OPENAI, b"Voyage/1.0").body)
+    assert of_voyage["detail"] == error.message
 
 
 def test_the_error_does_not_name_branches_of_a_union() -> None:
