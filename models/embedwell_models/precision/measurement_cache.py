@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _CPU_INFO = Path("/proc/cpuinfo")
 _NUMBERS, _MAGNITUDES = ".json", ".safetensors"  # suffixes of the files
 MAX_FILES = 512
-"""Files of a cache folder: folders of models come and go, and what measures them may stay."""
+"""Most files of a cache folder; the oldest are deleted, such as those of folders that are gone."""
 
 
 class MeasurementCache:
