@@ -52,7 +52,7 @@ def test_compress_prints_what_the_page_says(folder: Path, tmp_path: Path) -> Non
 
 def test_the_page_has_an_example_of_each_question() -> None:
     routes = [re.findall(r"localhost:8080/(\w+)", command)[0] for command, _ in EXAMPLES]
-    assert routes == ["neighbors", "analogy", "doesnt_match", "tokens"]
+    assert routes == ["neighbors", "analogy", "doesnt_match"]
 
 
 @pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[e[0][:40] for e in EXAMPLES])
