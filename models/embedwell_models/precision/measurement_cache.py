@@ -77,9 +77,12 @@ class MeasurementCache:
         """Return what a file keeps; raises OSError or ValueError if there is none, or a damage."""
         if self._path is None:
             raise FileNotFoundError
-        checksum, _, content = self._path.with_suffix(suffix).read_bytes().partition(b"\n")
+        path = self._path.with_suffix(suffix)
+        checksum, _, content = path.read_bytes().partition(b"\n")
         if checksum != _digest(content):
             raise ValueError(suffix)
+        with contextlib.suppress(OSError):  # in a folder that only another user may write to
+            os.utime(path)  # what is used is not the oldest, see MAX_FILES
         return content
 
     def _keep(self, suffix: str, content: bytes) -> None:
@@ -143,7 +146,11 @@ def machine_and_files(model: Path, device: str) -> Iterator[str]:
     Raises OSError if a file has gone.
     """
     yield from _processors(device)
-    code = [*library.FOLDER.glob("*.so"), *Path(__file__).parent.glob("*.py"), *_torch_version()]
+    code = [
+        *library.FOLDER.glob("*.so"),
+        *Path(__file__).parent.glob("*.py"),
+        *_torch_version_file(),
+    ]
     for path in [*sorted(model.rglob("*")), *sorted(code)]:
         stat = path.stat()
         yield f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
@@ -179,11 +186,10 @@ def _processors(device: str) -> Iterator[str]:
         yield gpu_kind(device)
 
 
-def _torch_version() -> Sequence[Path]:
+def _torch_version_file() -> Sequence[Path]:
     """Return the file that states torch's version, if torch is installed."""
     if not torch_is_installed():
         return []
-    # The metadata of its package states the version, too; reading that was a tenth of an engine's
-    # start.
-    torch = find_spec("torch")
-    return [Path(torch.origin).with_name("version.py")] if torch and torch.origin else []
+    # The metadata of its package states the version, too, but takes a tenth of an engine's start.
+    package = find_spec("torch")
+    return [Path(package.origin).with_name("version.py")] if package and package.origin else []

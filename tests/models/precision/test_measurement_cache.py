@@ -95,6 +95,15 @@ def test_the_oldest_measurements_are_deleted(cache: Path, tiny_bert: Folder) -> 
     assert not (folder / "0.json").exists()
 
 
+def test_measurements_that_are_used_are_not_the_oldest(cache: Path, tiny_bert: Folder) -> None:
+    folder, measured = cache / "library", LoadCache(cache / "library", tiny_bert(), DEFAULT_OPTIONS)
+    measured.write_fields({"trials": []})
+    [path] = folder.iterdir()
+    os.utime(path, (1, 1))
+    assert measured.read_fields() == {"trials": []}
+    assert path.stat().st_mtime > 1
+
+
 def test_measurements_are_for_the_same_files_and_options_alone(
     cache: Path, tiny_bert: Folder
 ) -> None:

@@ -148,7 +148,7 @@ class Liveness:
         counters: SharedCounters,
         running_seconds: Callable[[int], float | None] = running_seconds,
     ) -> None:
-        """running_seconds: see `running_seconds`."""
+        """running_seconds: returns the processor time of a process, in seconds."""
         self._counters, self._running_seconds = counters, running_seconds
         self._batches, self._seconds_without_progress = -1.0, 0.0
         self._computed: float | None = None  # processor time of the engine at the last check

@@ -150,8 +150,10 @@ OVERFLOW: dict[TruncateWord | Side | bool | None, Literal["error", "start", "end
 }
 """Handling of a text that is too long, by the fields of other APIs."""
 
-_TRUNCATING = ("on_overflow", "truncate", "truncation", "truncate_prompt_tokens")
+_TRUNCATING = ("on_overflow", "truncate", "truncation")
 """Fields that can allow truncation, of all routes."""
+_VLLM_TRUNCATING = ("truncate_prompt_tokens",)
+"""The same; for routes without the others, as it does not go with late chunking."""
 
 NumberType = Literal["float", "int8", "uint8", "binary", "ubinary"]
 """Number types in Voyage's and Jina's APIs."""
@@ -235,7 +237,10 @@ def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]
 
 def truncation_advice(body_type: type[Body]) -> str:
     """Return the end of a message: the fields of a route that allow truncation, or the setting."""
-    fields = [name for name in _TRUNCATING if name in body_type.model_fields]
+    known = body_type.model_fields
+    fields = [each for each in _TRUNCATING if each in known] or [
+        each for each in _VLLM_TRUNCATING if each in known
+    ]
     return f" with {' or '.join(fields) or 'the setting EMBEDWELL_AUTO_TRUNCATE of the server'}"
 
 

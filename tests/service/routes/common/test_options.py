@@ -25,7 +25,7 @@ def strict_server(tiny_bert: Folder) -> Iterator[HttpServer]:
     ("path", "body", "fields"),
     [
         ("/embed", {"inputs": LONG}, "on_overflow or truncate"),
-        ("/v1/embeddings", {"input": LONG}, "truncate or truncation or truncate_prompt_tokens"),
+        ("/v1/embeddings", {"input": LONG}, "truncate or truncation"),
         ("/api/embed", {"input": LONG, "truncate": False}, "truncate"),
         ("/v2/embed", {"texts": [LONG], "truncate": "NONE"}, "truncate"),
         ("/v1/multimodalembeddings", {"inputs": [{"content": [TEXT_PART]}]}, "truncation"),
