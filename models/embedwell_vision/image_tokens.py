@@ -49,7 +49,7 @@ class KernelImageTokenEncoder:
     ) -> None:
         config, packing = spec.encoder.config, Packing(dtype)
         isa = library.best_isa(dtype, cpu_features)
-        assert isa is not None  # see why_torch
+        assert isa is not None  # see why_torch, and compiled_precisions for the precision of texts
         nothing = np.empty((0, config.hidden_size), np.float32)
         layers = weights.without(OUTSIDE_LAYERS, {"token_table": nothing})
         packed = LayerWeights(config, layers, isa, packing)

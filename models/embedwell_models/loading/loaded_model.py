@@ -175,8 +175,8 @@ class LoadedModel:
             input_magnitudes=_all_magnitudes(choice.dtype, calibration, images),
             linear=backend.linear,
             fast_linear=(
-                HostLinearFactory(cpu_features, "bfloat16")
-                if uses_kernels and takes_bfloat16(choice.dtype, choice.trials)
+                _fast_linear(backend.linear, choice.dtype, choice.trials, cpu_features)
+                if uses_kernels
                 else backend.linear
             ),
             images=images,
@@ -275,6 +275,16 @@ def _warn_of_assumed_pooling(description: ModelDescription) -> None:
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
     return VectorHead(description.path, description.recipe.modules, linear)
+
+
+def _fast_linear(
+    linear: LinearFactory, dtype: str, trials: Sequence[Trial], cpu_features: frozenset[str]
+) -> LinearFactory:
+    # On a CPU, where torch can have bfloat16 though no kernels are compiled.
+    has_kernels = library.best_isa("bfloat16", cpu_features) is not None
+    if has_kernels and takes_bfloat16(dtype, trials):
+        return HostLinearFactory(cpu_features, "bfloat16")
+    return linear
 
 
 def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vectors:

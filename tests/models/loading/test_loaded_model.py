@@ -10,7 +10,8 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.errors import DeviceUnavailableError
-from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.backends import HostLinearFactory
+from embedwell_models.loading.loaded_model import LoadedModel, _fast_linear
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
@@ -101,3 +102,11 @@ def test_layers_after_an_encoder_are_in_bfloat16_if_it_is_fast_and_accurate(
     weight, bias, x = numbers(64, 128), numbers(64), numbers(5, 128, seed=2)
     wanted = KernelLinearFactory(isa, Packing(expected))(weight, bias)(x)
     assert np.array_equal(loaded.fast_linear(weight, bias)(x), wanted)
+
+
+def test_without_kernels_layers_after_an_encoder_in_torchs_bfloat16_are_in_float32() -> None:
+    without_kernels = frozenset({"avx512_bf16"})
+    linear = HostLinearFactory(without_kernels)
+    fast = _fast_linear(linear, "bfloat16", [], without_kernels)
+    weight, bias, x = numbers(64, 128), numbers(64), numbers(5, 128, seed=2)
+    assert np.array_equal(fast(weight, bias)(x), linear(weight, bias)(x))
