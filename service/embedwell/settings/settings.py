@@ -129,7 +129,7 @@ class Settings(EngineSettings):
         default=1 << 24,
         description=(
             "Maximum pixels of an image, for a model that embeds images. Decoding takes up to 15 "
-            "bytes per pixel, and a process decodes so many of two requests at once."
+            "bytes per pixel; a process decodes up to this number for each of two requests at once."
         ),
     )
     max_values: PositiveInt = Field(
