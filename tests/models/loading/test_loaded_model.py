@@ -107,6 +107,4 @@ def test_layers_after_an_encoder_are_in_bfloat16_if_it_is_fast_and_accurate(
 def test_without_kernels_layers_after_an_encoder_in_torchs_bfloat16_are_in_float32() -> None:
     without_kernels = frozenset({"avx512_bf16"})
     linear = HostLinearFactory(without_kernels)
-    fast = _fast_linear(linear, "bfloat16", [], without_kernels)
-    weight, bias, x = numbers(64, 128), numbers(64), numbers(5, 128, seed=2)
-    assert np.array_equal(fast(weight, bias)(x), linear(weight, bias)(x))
+    assert _fast_linear(linear, "bfloat16", [], without_kernels) is linear
