@@ -92,7 +92,7 @@ CORE = {
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "
     "inference http telemetry routes inherited playground "
-    "deferred_fastapi fastapi_app app launch cli asgi __main__",
+    "fastapi_app app launch cli asgi __main__",
 }
 SERVICE_PACKAGES = {path.name for path in (ROOT / "service").glob("embedwell*")}
 SERVICE_MODULES = {  # the packages, and what is in them; "embedwell" alone is the cache folder, too

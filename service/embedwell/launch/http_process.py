@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import asdict
 from functools import partial
 
-from embedwell import deferred_fastapi  # noqa: F401 - before FastAPI's first import
+from embedwell.launch import deferred_fastapi  # noqa: F401 - before FastAPI's first import
 
 # isort: split
 from embedwell import doors

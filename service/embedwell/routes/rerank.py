@@ -115,7 +115,7 @@ class PlainRerankRequest(PairBody):
 
     @property
     def max_ranks(self) -> int | None:
-        """How many of the best documents to return; None or 0 for all."""
+        """Number of the best documents to return; None and 0 return all."""
         return self.top_n
 
     def _truncation(self) -> InputOptions:
