@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 COMMANDS: Mapping[str, str] = {
-    "compress": "embedwell_classic_service.compress:compress",
-    "convert": "embedwell_classic_service.convert:convert",
+    "serve": "embedwell.cli.serve:serve",
+    "pull": "embedwell.cli.model_commands:pull",
+    "models": "embedwell.cli.model_commands:models",
+    "inspect": "embedwell.cli.model_commands:inspect",
+    "info": "embedwell.cli.model_commands:info",
+    "local": "embedwell_desktop.local:local",
+    "service": "embedwell_desktop.service:service",
     "embed": "embedwell_bulk.embed:embed",
     "evaluate": "embedwell_lab.evaluate:evaluate",
-    "info": "embedwell.cli.model_commands:info",
-    "inspect": "embedwell.cli.model_commands:inspect",
-    "local": "embedwell_desktop.local:local",
-    "models": "embedwell.cli.model_commands:models",
     "plot": "embedwell_lab.plot:plot",
-    "pull": "embedwell.cli.model_commands:pull",
-    "serve": "embedwell.cli.serve:serve",
-    "service": "embedwell_desktop.service:service",
+    "convert": "embedwell_classic_service.convert:convert",
+    "compress": "embedwell_classic_service.compress:compress",
     "train": "embedwell_classic_service.train:train",
 }
-"""Commands of click."""
+"""Commands of click, in the order of --help: those that most people need first."""
 
 ROUTES: Mapping[str, str] = {
     "playground": "embedwell.playground.pages:router",  # before the others' route of /
@@ -91,8 +91,8 @@ class ExtensionError(Exception):
 
 
 def command_names() -> list[str]:
-    """List all commands; reads the entry points of the environment."""
-    return sorted({*COMMANDS, *(entry.name for entry in _entry_points(_COMMANDS))})
+    """List all commands, those of other packages last; reads the environment's entry points."""
+    return list(dict.fromkeys([*COMMANDS, *(entry.name for entry in _entry_points(_COMMANDS))]))
 
 
 def load_command(name: str) -> Any:

@@ -280,9 +280,12 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path} {problem}") from None
 
 
+_FILES_OF_A_MODEL = "one has config.json, tokenizer.json and weights (*.safetensors)"
+
+
 def _not_a_model(folder: Path) -> str:
     hint = other_files.folders_inside(folder) or other_files.other_formats(folder)
-    return "; ".join(filter(None, ["not a model folder", hint]))
+    return f"not a model folder; {hint or _FILES_OF_A_MODEL}"
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -142,8 +142,10 @@ def _question(model: str) -> str:
 
     names = (*BUNDLES, *known_models())
     parts = [name for name in names if model and model.lower() in name.lower()]
-    similar = parts[:3] or get_close_matches(model, names, n=3, cutoff=_SIMILAR)
-    return f"did you mean {' or '.join(similar)}? " if similar else ""
+    lower = {name.lower(): name for name in names}
+    close = get_close_matches(model.lower(), lower, n=3, cutoff=_SIMILAR)
+    similar = parts[:3] or [lower[name] for name in close]
+    return f"did you mean {' or '.join(similar)}? Otherwise " if similar else ""
 
 
 def missing_folder(model: str) -> str:

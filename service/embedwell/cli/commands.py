@@ -1,5 +1,6 @@
 """The `embedwell` command: its commands are imported when they are used."""
 
+import shlex
 from difflib import get_close_matches
 from typing import Any
 
@@ -40,9 +41,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            similar = get_close_matches(args[0], doors.command_names(), n=1)
-            question = "".join(f" Did you mean {name!r}?" for name in similar)
-            raise click.UsageError(f"{error.message}{question}", ctx) from None
+            raise click.UsageError(f"{error.message}{_question(args[0])}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -65,6 +64,13 @@ def main() -> None:
     EMBEDWELL_PORT=9000 for --port, or lines of a file named .env. A flag has precedence over a
     variable, and a variable over the file.
     """
+
+
+def _question(unknown: str) -> str:
+    """Ask whether a similar command was meant, or to serve the model that was named."""
+    for name in get_close_matches(unknown, doors.command_names(), n=1):
+        return f" Did you mean {name!r}?"
+    return f" To serve a model: embedwell serve {shlex.quote(unknown)}"
 
 
 def _failing_command(name: str, message: str) -> click.Command:

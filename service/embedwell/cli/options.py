@@ -126,7 +126,7 @@ def read(flags: dict[str, Any]) -> Settings:
 def _problem(problem: ErrorDetails, flags: dict[str, Any]) -> str:
     name = str(problem["loc"][0])
     source = setting_source(name, flags)
-    message = problem["msg"].removeprefix("Value error, ")
+    message = problem["msg"].removeprefix("Value error, ").partition(", unable to parse")[0]
     if "SecretStr" in str(Settings.model_fields[name].annotation):  # never shown
         return f"{source}: {message}"
     return f"{source}: {problem['input']!r}: {message}"

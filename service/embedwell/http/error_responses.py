@@ -152,7 +152,9 @@ def _message(problem: ErrorDetails) -> str:
         return f"the field {problem['ctx']['discriminator']} is missing"
     if problem["type"] == "bool_type":
         return "Input should be true or false"
-    return str(problem["msg"]).removeprefix("Value error, ")
+    if problem["type"] == "list_type":
+        return "Input should be a list"
+    return str(problem["msg"]).removeprefix("Value error, ").partition(", unable to parse")[0]
 
 
 @forbid_extra

@@ -67,7 +67,9 @@ def _from_file(file: Path | None) -> Iterator[Named]:
         return
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ValueError(f"models_file: {file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
         raise ValueError(f"models_file: {file}: {error}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):

@@ -39,6 +39,7 @@ def test_an_unknown_name_is_refused_with_what_may_be_given(cache: Path, name: st
     ("name", "meant"),
     [
         ("all-minilm-l6-v2", DEFAULT),
+        ("all-minilm-l6-v3", DEFAULT),
         ("all-MiniLM-L6-v3", DEFAULT),
         ("bge-m3", "BAAI/bge-m3"),
         ("bge-reranker-", "BAAI/bge-reranker-base or BAAI/bge-reranker-large or BAAI/bge-reran"),

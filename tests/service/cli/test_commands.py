@@ -34,6 +34,7 @@ def test_help_lists_the_commands() -> None:
     text = run("--help")
     for command in ("serve", "pull", "convert", "inspect", "info", "embed"):
         assert f"  {command} " in text
+    assert text.partition("Commands:\n")[2].startswith("  serve ")  # not "compress"
 
 
 @pytest.mark.parametrize("group", ["", "evaluate", "plot", "service", "train"])
@@ -257,6 +258,11 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
     ("arguments", "message"),
     [
         (("server", "--port", "0"), "No such command 'server'. Did you mean 'serve'?"),
+        (
+            ("acme/encoder",),
+            "No such command 'acme/encoder'. To serve a model: embedwell serve acme/encoder",
+        ),
+        (("serve", "--threads", "1.5"), "'1.5': Input should be a valid integer\n"),
         (("embed", "-o", "vectors.txt"), ".npy or .jsonl"),
         (("inspect", "no-such-model"), "no model 'no-such-model'"),
         (("info", "--model", "no-such-model"), "no model 'no-such-model'"),

@@ -363,7 +363,7 @@ def test_truncate_is_a_boolean_or_none_start_end(server: HttpServer, truncate: o
     [
         ("audio", "modality: Input should be 'text' or 'image'"),
         (["text", "audio"], "modality.1: Input should be 'text' or 'image'"),
-        (5, "modality: Input should be a valid array"),
+        (5, "modality: Input should be a list"),
     ],
 )
 def test_another_modality_is_refused_without_names_of_types(
@@ -486,7 +486,7 @@ def test_a_message_has_the_vector_of_its_text(server: HttpServer, content: Any) 
         ({"messages": [{"role": "user", "content": "a"}] * 2}, "messages", "[user, user]"),
         ({"messages": [{"role": "system", "content": "a"}]}, "messages", "reads no conversations"),
         ({"messages": [{"role": "tool", "content": "a"}]}, "messages", "Input should be 'system'"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages", "valid array"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages", "should be a list"),
         ({"messages": [{"role": "user", "content": []}]}, "messages", "at least 1 item"),
         ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, "messages", "'image_url'"),
     ],
