@@ -189,7 +189,7 @@ def test_both_distributions_work_in_one_environment_and_either_can_be_repaired(
     for name in (first, last):
         pip(client_environment, *repair, str(wheels[name]))
     assert run(client_environment, BOTH).returncode == 0
-    # They share files, as docs/python-client.md says.
+    # They share files, as docs/python.md says.
     pip(client_environment, "uninstall", "--yes", last)
     assert "No module named 'embedwell_client'" in run(client_environment, PROGRAM).stderr
     pip(client_environment, *repair, str(wheels[first]))

@@ -18,7 +18,8 @@ from tests.service.server import HttpServer, Server
 TEXTS = ["A first text.", "Ein zweiter Text."]
 PAGE = (DOCS / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
-OWN_CLIENT = (DOCS / "python-client.md").read_text(encoding="utf-8")
+API = (DOCS / "api.md").read_text(encoding="utf-8")
+OWN_CLIENT = (DOCS / "python.md").read_text(encoding="utf-8")
 EXAMPLES += [("embedwell", OWN_CLIENT.split("```python\n")[1].split("```")[0])]
 
 # Further ways of a client to embed the two texts, appended to its example.
@@ -196,14 +197,14 @@ def test_the_list_of_clients_is_in_alphabetical_order() -> None:
     ("section", "body"),
     [
         ("OpenAI", EmbeddingsRequest),
-        ("Cohere", CohereRequest),
-        ("Cohere", CohereV1Request),
+        ("Cohere and Voyage", CohereRequest),
+        ("Cohere and Voyage", CohereV1Request),
         ("Ollama", OllamaRequest),
         ("Ollama", OllamaPromptRequest),
     ],
 )
 def test_the_list_of_a_route_has_all_its_fields(section: str, body: type[Body]) -> None:
-    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    text = API.split(f"\n## {section}\n")[1].split("\n## ")[0]
     heads = " ".join(re.findall(r"^- (`.*?):", text, re.MULTILINE))
     assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", heads))
 

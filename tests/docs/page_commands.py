@@ -107,7 +107,7 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/model-files.md": "tests/models/tokenizer/loading/test_contradictions.py",
     "docs/multi-vector.md": "tests/service/vendors/test_multi_vector.py",
     "docs/plots.md": "tests/service/lab/test_plot.py",
-    "docs/python-client.md": "tests/clients/test_examples.py",
+    "docs/python.md": "tests/clients/test_examples.py",
     "docs/ray.md": "tests/service/bulk/ray/test_page.py",
     "docs/retrieval.md": "tests/docs/test_retrieval_page.py",
     "docs/decisions.md": "tests/service/decide/test_decisions.py",
