@@ -137,7 +137,8 @@ class ConnectionLimit:
         """Record that the client has sent or received something."""
         self._note_use()
         for connections in (self._connections, self._health_checks):
-            connections.note_activity(connection)
+            if connection in connections.open:
+                connections.open.move_to_end(connection)
 
     def _note_use(self) -> None:
         if self._heartbeat is not None and not self._heartbeat.used:
@@ -146,32 +147,25 @@ class ConnectionLimit:
     def remove(self, connection: LimitedConnection) -> None:
         """Remove a connection that is closed or was not admitted."""
         for connections in (self._connections, self._health_checks):
-            connections.remove(connection)
+            connections.open.pop(connection, None)
 
 
 class _Connections:
-    """Connections up to a number, the most recently active last."""
+    """Connections up to a number. open: the most recently active last."""
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._open = limit, OrderedDict[LimitedConnection, None]()
+        self._limit, self.open = limit, OrderedDict[LimitedConnection, None]()
 
     def add(self, new: LimitedConnection, must_replace: bool = False) -> bool:
-        if must_replace or len(self._open) >= self._limit:
-            old = next((other for other in self._open if other.waits_for_client()), None)
-            old = old or next((other for other in self._open if other.is_idle()), None)
+        if must_replace or len(self.open) >= self._limit:
+            old = next((other for other in self.open if other.waits_for_client()), None)
+            old = old or next((other for other in self.open if other.is_idle()), None)
             if old is None:
                 return False
-            self.remove(old)
+            del self.open[old]
             old.make_room()
-        self._open[new] = None
+        self.open[new] = None
         return True
-
-    def note_activity(self, connection: LimitedConnection) -> None:
-        if connection in self._open:
-            self._open.move_to_end(connection)
-
-    def remove(self, connection: LimitedConnection) -> None:
-        self._open.pop(connection, None)
 
 
 def _most_descriptors() -> int:

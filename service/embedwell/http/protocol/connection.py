@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._unparsed: bytes | memoryview = b""
         self.read_paused = self.write_paused = False
         self._writable = asyncio.Event()
+        self.latest: RequestCycle | None = None  # was parsed last
         self._current: RequestCycle | None = None  # is served, or was last
         self.waiting = deque[RequestCycle]()  # for the responses to those before them
         self.is_closing = False  # also while the client may still be sending
@@ -142,6 +143,7 @@ class Connection(asyncio.Protocol):
         if self._half_closed is not None:
             self._half_closed.end()
         self.waiting.clear()
+        self.latest = self._current
         if self._current is not None and not self._current.response_complete:
             self._current.disconnect()
             self._abort(self._current, ClientDisconnected("the client disconnected"))
@@ -163,19 +165,19 @@ class Connection(asyncio.Protocol):
                 self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
                 return
             keep_alive = False  # others need the connection for theirs
-        cycle = RequestCycle(self, scope, keep_alive, expects_continue)
+        cycle = self.latest = RequestCycle(self, scope, keep_alive, expects_continue)
         if self._is_busy():
             self.waiting.append(cycle)
         else:
             self._serve(cycle)
 
     def add_body(self, body: bytes) -> None:
-        if (latest := self.latest) is not None:
-            latest.add_body(body)
+        if self.latest is not None:
+            self.latest.add_body(body)
 
     def end_request(self) -> None:
-        if (latest := self.latest) is not None:
-            latest.end_body()
+        if self.latest is not None:
+            self.latest.end_body()
 
     # A request's response calls these methods.
 
@@ -280,11 +282,6 @@ class Connection(asyncio.Protocol):
         else:
             self.transport.close()  # a client that still sends must not delay the shutdown
 
-    @property
-    def latest(self) -> RequestCycle | None:
-        """The request that was parsed last."""
-        return self.waiting[-1] if self.waiting else self._current
-
     def _connection_scope(self) -> Scope:
         """Return what the scopes of all requests have in common."""
         server, client = map(self.transport.get_extra_info, ("sockname", "peername"))
@@ -373,6 +370,7 @@ class Connection(asyncio.Protocol):
         invalid = self.latest if self._parser.stage is _BODY else None
         if invalid is not None and self.waiting:
             self.waiting.pop()  # the invalid one, which has not started
+            self.latest = self.waiting[-1] if self.waiting else self._current
         last = self.latest
         if last is None or last.response_complete:
             self._send_error(error) if invalid is None else self.close()
