@@ -35,8 +35,13 @@ def pack(header: Any, *body: Any) -> bytes:
 def _buffers(header: Any, body: Sequence[Any]) -> list[Any]:
     text = orjson.dumps(header)
     text += b" " * (-len(text) % _ALIGNMENT)
-    views = [view for part in body if (view := memoryview(part)).nbytes]
-    return [_LENGTHS.pack(len(text), _size(views)) + text, *views]
+    views, size = [], 0
+    for part in body:
+        view = memoryview(part)
+        if view.nbytes:
+            views.append(view)
+            size += view.nbytes
+    return [_LENGTHS.pack(len(text), size) + text, *views]
 
 
 class MessageReader:
@@ -53,23 +58,20 @@ class MessageReader:
         if self._missing > 0:
             return []
         whole = data if len(self._chunks) == 1 else b"".join(self._chunks)
-        messages, start, view = [], 0, memoryview(whole)
-        while (size := _message_size(whole, start)) <= len(whole) - start:
-            header = start + _LENGTHS.size
-            body = header + _LENGTHS.unpack_from(whole, start)[0]
-            messages.append((orjson.loads(view[header:body]), view[body : start + size]))
-            start += size
+        messages, view, start = list[Message](), memoryview(whole), 0
+        while (header := start + _LENGTHS.size) <= len(whole):
+            header_size, body_size = _LENGTHS.unpack_from(whole, start)
+            body = header + header_size
+            stop = body + body_size
+            if stop > len(whole):
+                break
+            messages.append((orjson.loads(view[header:body]), view[body:stop]))
+            start = stop
+        else:
+            stop = header
         rest = whole[start:]
-        self._chunks, self._missing = [rest] * bool(rest), size - len(rest)
+        self._chunks, self._missing = [rest] * bool(rest), stop - len(whole)
         return messages
-
-
-def _message_size(data: bytes, start: int) -> int:
-    """Return the bytes of the message that begins at `start`, or those of the lengths before it."""
-    if len(data) - start < _LENGTHS.size:
-        return _LENGTHS.size
-    header_size, body_size = _LENGTHS.unpack_from(data, start)
-    return _LENGTHS.size + int(header_size) + int(body_size)
 
 
 class HttpProcessConnection:
