@@ -8,7 +8,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
 from embedwell.inference.vector_cache import CachedEngine, VectorCache
-from embedwell.limits.admission import Admission
+from embedwell.limits.admission import Admission, KnownRate
 from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.tokenizer.lists import ListEncoder
@@ -80,7 +80,7 @@ def pipeline_of(
     **options: Any,
 ) -> Pipeline:
     """Create a pipeline with a second for each request. admission: admits all by default."""
-    admission = admission or Admission(1, lambda: 0.0, SharedCounters.private())
+    admission = admission or Admission(1, KnownRate(0.0), SharedCounters.private())
     return Pipeline(admission, VectorCache(engine, cache_bytes), 1, **options)
 
 

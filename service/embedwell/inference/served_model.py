@@ -62,7 +62,11 @@ class ServedModel:
         self.comparisons, self.name, self.index = comparisons, settings.name, index
         tokenizer = description.tokenizer()
         self.reader = _reader(settings, description, tokenizer, queue, index)
-        self.admission = _admission(settings, engine)
+        self.admission = Admission(
+            *(settings.max_wait, engine.rate, engine.counters),
+            max_wait_large=settings.max_wait_large,
+            timeout=settings.request_timeout,
+        )
         self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
             self.admission,
@@ -175,17 +179,6 @@ def _reader(
         lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
         segment_offset=config.vocab_size if config.two_segments else 0,
         model=index,
-    )
-
-
-def _admission(settings: Settings, engine: EngineHandle) -> Admission:
-    return Admission(
-        settings.max_wait,
-        lambda: engine.rate.latest,
-        engine.counters,
-        max_wait_large=settings.max_wait_large,
-        timeout=settings.request_timeout,
-        reliable_rate=lambda: engine.rate.reliable_rate,
     )
 
 

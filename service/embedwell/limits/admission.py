@@ -3,8 +3,9 @@
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from embedwell.engine.wire.messages import SIZE_CLASSES, size_class
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
@@ -17,6 +18,25 @@ _TIMEOUT_MARGIN = 1.5  # so that a request which may succeed is not refused for 
 _READ_ANYWAY = 64  # one of so many requests that could be refused unread, for the estimate
 _SMALL_BODY = 512  # bytes; of fewer, fields other than the inputs are a large part
 _FADING = 0.01  # change of a bound with each body that does not reach it
+
+
+class Rate(Protocol):
+    """Tokens, or other units of work, that are done per second."""
+
+    @property
+    def latest(self) -> float:
+        """The latest rate; 0 if unknown."""
+
+    @property
+    def reliable_rate(self) -> float:
+        """The rate to decide that a request will time out; 0 if there is none."""
+
+
+class KnownRate:
+    """A rate that its owner sets."""
+
+    def __init__(self, latest: float, reliable_rate: float = 0.0) -> None:
+        self.latest, self.reliable_rate = latest, reliable_rate
 
 
 class BodySizes:
@@ -53,26 +73,24 @@ class Admission:
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         max_wait: float,
-        rate: Callable[[], float],
+        rate: Rate,
         counters: SharedCounters,
         *,
         max_wait_large: float = math.inf,
         timeout: float = math.inf,
-        reliable_rate: Callable[[], float] = lambda: 0.0,
         work: str = "the engine",
     ) -> None:
         """max_wait: seconds for a request of at most 2048 tokens.
 
-        rate: returns tokens per second; 0 if unknown.
+        rate: tokens per second.
         counters: count queued tokens in all processes.
         max_wait_large: seconds for a larger request.
         timeout: seconds after which a request is cancelled.
-        reliable_rate: returns a rate to decide that a request will time out; 0 if there is none.
         work: what requests wait for, in messages.
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
         self._max_wait_large = max_wait_large
-        self._timeout, self._reliable_rate, self._work = timeout, reliable_rate, work
+        self._timeout, self._work = timeout, work
         self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # of the first size class
         self._bodies, self._refusable = BodySizes(), 0
 
@@ -84,7 +102,7 @@ class Admission:
     @property
     def backlog_seconds(self) -> float:
         """Seconds to compute the whole queue; 0 if the rate is unknown."""
-        return self._seconds(self.queued_tokens)
+        return self._seconds(self._counters.total(QUEUED_TOKENS))
 
     def check(self, tokens: int, spent: float = 0.0) -> None:
         """Raise Overloaded if a request of this size would wait too long, or time out.
@@ -139,7 +157,7 @@ class Admission:
         row[_LAST_USED] = time.monotonic()
 
     def _check_size(self, tokens: int) -> None:
-        rate = self._reliable_rate()
+        rate = self._rate.reliable_rate
         seconds = tokens / rate if rate else 0.0
         if seconds > _TIMEOUT_MARGIN * self._timeout:
             raise TooLarge(
@@ -182,7 +200,7 @@ class Admission:
         return self._seconds(min(self.queued_tokens, 2 * smaller))
 
     def _seconds(self, tokens: float) -> float:
-        rate = self._rate()
+        rate = self._rate.latest
         return tokens / rate if rate else 0.0
 
 

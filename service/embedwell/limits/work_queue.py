@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple
 from embedwell.engine.wire.messages import size_class
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import TimedOut
-from embedwell.limits.admission import Admission
+from embedwell.limits.admission import Admission, KnownRate
 from embedwell.settings.settings import Settings
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 
@@ -79,9 +79,9 @@ class WorkQueue:
         self._timeout, self._slice_seconds, self._name = timeout, slice_seconds, name
         self._count = self._free_slots = threads
         self._threads = ThreadPoolExecutor(threads, name)
-        self._rate = rate
+        self._rate = KnownRate(rate)
         self._admission = Admission(
-            *(max_wait, lambda: self._rate, SharedCounters.private()),
+            *(max_wait, self._rate, SharedCounters.private()),
             max_wait_large=max_wait_large,
             timeout=timeout,
             work=name,
@@ -150,7 +150,8 @@ class WorkQueue:
                 self._free_slots -= 1
 
     def _update_rate(self, rate: float) -> None:
-        self._rate += (_SMOOTHING if self._rate else 1) * (rate - self._rate)
+        known = self._rate.latest
+        self._rate.latest += (_SMOOTHING if known else 1) * (rate - known)
 
 
 def _run_for(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:

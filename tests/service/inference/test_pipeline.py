@@ -11,7 +11,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.request_reader import RequestReader
-from embedwell.limits.admission import Admission
+from embedwell.limits.admission import Admission, KnownRate
 from embedwell.limits.request_costs import RequestCosts
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs
@@ -63,7 +63,7 @@ def test_the_size_class_of_a_job_is_that_of_the_request() -> None:
 
 
 def test_only_computed_tokens_count_as_queued() -> None:
-    admission = Admission(1, lambda: 1.0, SharedCounters.private())
+    admission = Admission(1, KnownRate(1.0), SharedCounters.private())
     new, cached = (
         pipeline_of(RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
     )
@@ -84,7 +84,7 @@ def test_the_tokenization_time_reduces_the_timeout_of_the_engine() -> None:
 
 
 def test_the_tokenization_time_leaves_less_of_the_timeout_to_wait() -> None:
-    admission = Admission(1000, lambda: 1.0, SharedCounters.private(), timeout=100)
+    admission = Admission(1000, KnownRate(1.0), SharedCounters.private(), timeout=100)
     pipeline = pipeline_of(RecordingEngine(), admission)
     with admission.admit(30):
         asyncio.run(pipeline.dense(RequestCosts(), rows_from(1)))
@@ -216,7 +216,7 @@ class StuckEngine(SparseEngine):
 
 
 def sparse_pipeline(engine: RecordingEngine) -> tuple[Pipeline, Admission]:
-    admission = Admission(1, lambda: 0.0, SharedCounters.private())
+    admission = Admission(1, KnownRate(0.0), SharedCounters.private())
     return pipeline_of(engine, admission, output_names=(SPARSE,)), admission
 
 

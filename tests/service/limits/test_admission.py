@@ -6,7 +6,7 @@ import pytest
 
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters, counters_file
 from embedwell.errors import Overloaded, TooLarge
-from embedwell.limits.admission import Admission, check_unread
+from embedwell.limits.admission import Admission, KnownRate, check_unread
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def is_open(admission: Admission) -> bool:
 
 
 def test_nothing_is_refused_while_the_rate_is_unknown() -> None:
-    admission = Admission(1.0, lambda: 0.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(0.0), SharedCounters.private())
     with admission.admit(10**9), admission.admit(10**9):
         assert is_open(admission) and admission.backlog_seconds == 0
 
 
 def test_a_wait_beyond_the_limit_is_refused_with_a_retry_time() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with admission.admit(400):  # however large, a request that finds no queue is admitted
         assert admission.backlog_seconds == 4
         with pytest.raises(Overloaded) as refused, admission.admit(400):
@@ -42,13 +42,13 @@ def test_a_wait_beyond_the_limit_is_refused_with_a_retry_time() -> None:
 
 
 def test_a_wait_of_just_the_limit_is_admitted() -> None:
-    admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     with admission.admit(60), admission.admit(60):
         assert not is_open(admission)
 
 
 def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with admission.admit(900), admission.admit(20), admission.admit(20):
         assert admission.backlog_seconds == pytest.approx(9.4) and is_open(admission)
         with (
@@ -69,7 +69,7 @@ def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() 
 def with_timeout(rate: float, reliable_rate: float) -> Admission:
     """Admission of a server with a timeout of ten seconds."""
     counters = SharedCounters.private()
-    return Admission(5.0, lambda: rate, counters, timeout=10.0, reliable_rate=lambda: reliable_rate)
+    return Admission(5.0, KnownRate(rate, reliable_rate), counters, timeout=10.0)
 
 
 def test_a_request_that_would_time_out_is_refused_with_the_size_that_fits() -> None:
@@ -108,7 +108,7 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
 def test_a_list_that_would_time_out_after_its_wait_is_refused_at_once_with_both_limits() -> None:
     """A server with its default limits: a wait of up to the timeout is allowed."""
     admission = Admission(
-        *(2.0, lambda: 100.0, SharedCounters.private()), max_wait_large=120.0, timeout=120.0
+        *(2.0, KnownRate(100.0), SharedCounters.private()), max_wait_large=120.0, timeout=120.0
     )
     with admission.admit(3000), admission.admit(3000), admission.admit(3000):
         admission.check(3000)
@@ -126,7 +126,7 @@ def test_nothing_is_too_large_without_a_reliable_rate() -> None:
 
 
 def test_a_request_without_tokens_to_compute_does_not_wait() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with admission.admit(900), admission.admit(20), admission.admit(60):
         assert not is_open(admission)
         with admission.admit(0):
@@ -134,14 +134,14 @@ def test_a_request_without_tokens_to_compute_does_not_wait() -> None:
 
 
 def test_a_failed_request_is_not_queued_any_more() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with pytest.raises(RuntimeError), admission.admit(100):
         raise RuntimeError
     assert admission.queued_tokens == 0
 
 
 def test_the_queues_of_all_processes_count(tables: list[SharedCounters]) -> None:
-    first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
+    first, second = (Admission(1.0, KnownRate(100.0), counters) for counters in tables)
     with first.admit(150):
         assert second.queued_tokens == 150
         with pytest.raises(Overloaded), second.admit(150):
@@ -151,7 +151,7 @@ def test_the_queues_of_all_processes_count(tables: list[SharedCounters]) -> None
 
 
 def test_the_queue_of_a_dead_process_does_not_count(tables: list[SharedCounters]) -> None:
-    first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
+    first, second = (Admission(1.0, KnownRate(100.0), counters) for counters in tables)
     with second.admit(60):
         assert first.queued_tokens == 60
         tables[0].clear_gauges(1)
@@ -161,7 +161,7 @@ def test_the_queue_of_a_dead_process_does_not_count(tables: list[SharedCounters]
 
 
 def test_retry_times_are_after_the_queue_and_spread() -> None:
-    admission, seconds = Admission(2.0, lambda: 100.0, SharedCounters.private()), set()
+    admission, seconds = Admission(2.0, KnownRate(100.0), SharedCounters.private()), set()
     with admission.admit(800):
         for _ in range(500):
             with pytest.raises(Overloaded) as refused:
@@ -172,7 +172,7 @@ def test_retry_times_are_after_the_queue_and_spread() -> None:
 
 def test_a_large_request_may_wait_longer_and_the_error_names_both_limits() -> None:
     counters = SharedCounters.private()
-    admission = Admission(2.0, lambda: 100.0, counters, max_wait_large=10.0)
+    admission = Admission(2.0, KnownRate(100.0), counters, max_wait_large=10.0)
     both = r"\(EMBEDWELL_MAX_WAIT is 2 s for small .*, EMBEDWELL_MAX_WAIT_LARGE 10 s for large"
     with admission.admit(900):
         admission.check(2049)
@@ -194,7 +194,7 @@ def test_a_large_request_may_wait_longer_and_the_error_names_both_limits() -> No
     [(1.01, r"1\.01 s .* 1\.00 s"), (1.000004, r"1\.000004 s .* 1\.000000 s")],
 )
 def test_the_error_shows_that_the_wait_exceeds_the_limit(wait: float, seconds: str) -> None:
-    admission = Admission(1.0, lambda: 100 / wait, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100 / wait), SharedCounters.private())
     with admission.admit(100), pytest.raises(Overloaded, match=seconds):
         admission.check(1000)
 
@@ -209,7 +209,7 @@ def refuses_unread(*admissions: Admission, body_bytes: int) -> bool:
 
 
 def test_a_body_is_refused_unread_only_if_its_size_waits_too_long() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with admission.admit(300, body_bytes=1500):
         assert refuses_unread(admission, body_bytes=1500)
         assert not refuses_unread(admission, body_bytes=600), "120 tokens wait for no larger ones"
@@ -219,14 +219,14 @@ def test_a_body_is_refused_unread_only_if_its_size_waits_too_long() -> None:
 
 
 def test_a_body_that_may_be_a_large_request_has_the_longer_limit() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private(), max_wait_large=9.0)
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private(), max_wait_large=9.0)
     with admission.admit(600, body_bytes=3000), admission.admit(100, body_bytes=1000):
         assert refuses_unread(admission, body_bytes=9000)
         assert not refuses_unread(admission, body_bytes=12_000)
 
 
 def test_some_requests_are_read_although_they_could_be_refused_unread() -> None:
-    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(100.0), SharedCounters.private())
     with admission.admit(300, body_bytes=1500):
         refused = [refuses_unread(admission, body_bytes=1500) for _ in range(1000)]
         assert 0.9 < sum(refused) / len(refused) < 1
@@ -236,7 +236,7 @@ def test_some_requests_are_read_although_they_could_be_refused_unread() -> None:
 
 
 def test_several_models_refuse_unread_only_together() -> None:
-    busy, free = (Admission(1.0, lambda: 100.0, SharedCounters.private()) for _ in range(2))
+    busy, free = (Admission(1.0, KnownRate(100.0), SharedCounters.private()) for _ in range(2))
     with busy.admit(300, body_bytes=1500):
         assert not refuses_unread(busy, free, body_bytes=1500)
         with free.admit(300, body_bytes=1500):
@@ -246,5 +246,5 @@ def test_several_models_refuse_unread_only_together() -> None:
 
 def test_the_time_of_the_last_use_is_recorded() -> None:
     counters = SharedCounters.private()
-    with Admission(1.0, lambda: 100.0, counters).admit(1):
+    with Admission(1.0, KnownRate(100.0), counters).admit(1):
         assert counters.row[CounterSlot.LAST_USED] > 0

@@ -18,7 +18,7 @@ from embedwell.engine.wire.engine_sockets import request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
-from embedwell.limits.admission import Admission
+from embedwell.limits.admission import Admission, KnownRate
 from embedwell.routes.info import Info, server_info
 from embedwell.routes.status import check_ready, health_router
 from embedwell.settings.settings import Settings
@@ -53,7 +53,7 @@ class Health:
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
-    admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    admission = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     routes = health_router([Health(admission)], lambda: False)
     ready = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
@@ -75,7 +75,7 @@ def ready(*models: Health) -> int:
 
 
 def test_below_its_name_a_model_is_ready_by_itself() -> None:
-    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    idle = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     models = Health(idle), Health(idle, ready=False)
     with ModelPaths({}).chosen(0):
         assert ready(*models) == 200
@@ -84,7 +84,7 @@ def test_below_its_name_a_model_is_ready_by_itself() -> None:
 
 
 def test_the_check_of_weaviate_concerns_the_same_models() -> None:
-    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    idle = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     models = Health(idle), Health(idle, ready=False)
     with ModelPaths({}).chosen(0):
         assert [*check_ready(models, lambda: False)] == [models[0]]
@@ -93,11 +93,11 @@ def test_the_check_of_weaviate_concerns_the_same_models() -> None:
 
 
 def test_a_server_of_several_models_is_ready_with_those_that_it_needs() -> None:
-    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    idle = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     assert ready(Health(idle), Health(idle, should_be_loaded=False, ready=False)) == 200
     assert ready(Health(idle), Health(idle, ready=False)) == 503
     assert ready(Health(idle, should_be_loaded=False, ready=False)) == 200
-    full = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    full = Admission(1.0, KnownRate(60.0), SharedCounters.private())
     with full.admit(60), full.admit(60):
         assert ready(Health(full), Health(idle)) == 200, "one of them takes a query"
         assert ready(Health(full), Health(full)) == 429
