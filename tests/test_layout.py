@@ -27,7 +27,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     "embedwell_bulk": (
         "text_encoder files columns progress dispatch local_model partitions manifest line_files "
         "arrow_files parts embed_file servers_encoder local_images ray source unfinished run embed",
-        set[str](),
+        {"embedwell_vision"},  # how it decodes several images
     ),
     "embedwell_classic": (
         "compressed_tables tokenizers families words encoders convert compress training",

@@ -63,37 +63,32 @@ def embed_contents(
         raise ValueError(
             f"the model reads no texts with images; for texts use {embedder.right_call()}"
         )
-    parts = [_parts(patches, content, index, max_pixels) for index, content in enumerate(contents)]
+    for index, content in enumerate(contents):
+        _check_content(patches, content, index)
+    files = [partial(bytes, part) for each in contents for part in each if isinstance(part, bytes)]
+    ahead = prepare_ahead(files, patches.pixels, max_pixels)
     vectors = np.empty((len(contents), embedder.dim), dtype=np.float32)
-    for index, content in enumerate(parts):
-        images = [part for part in content if not isinstance(part, str)]
+    for index, content in enumerate(contents):
+        parts = [next(ahead)() if isinstance(part, bytes) else part for part in content]
+        images = [part for part in parts if not isinstance(part, str)]
         unprompted = images and not patches.takes_prompt
         of_content = InputOptions(prompt="") if unprompted else options
-        (row,) = embedder.reader.rows([patches.text(content)], of_content, index)
+        (row,) = embedder.reader.rows([patches.text(parts)], of_content, index)
         vectors[index] = embedder.encode_with_images(row.ids, images)[0]
     return normalize(vectors) if embedder.recipe.normalize else vectors
 
 
-def _parts(
-    patches: ImageTokens,
-    content: Sequence[str | bytes | Pixels],
-    index: int,
-    max_pixels: int,
-) -> list[str | Pixels]:
+def _check_content(
+    patches: ImageTokens, content: Sequence[str | bytes | Pixels], index: int
+) -> None:
+    """Raise TypeError or ValueError for an input that is not a list of texts and images."""
     if isinstance(content, str | bytes | np.ndarray) or not content:
         raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
     if patches.single and len(content) > 1:
         raise ValueError(f"input {index}: the model embeds one text or one image at a time")
-    parts: list[str | Pixels] = []
     for part in content:
-        if isinstance(part, bytes):
-            parts.append(patches.pixels(part, max_pixels))
-        elif isinstance(part, np.ndarray):
-            parts.append(part)
-        else:
+        if not isinstance(part, bytes | np.ndarray):
             check_text(part, f"a part of input {index}")
-            parts.append(part)
-    return parts
 
 
 def _check_images(images: Any) -> None:

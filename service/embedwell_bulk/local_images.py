@@ -1,9 +1,10 @@
-"""A model in this process as a TextEncoder of images, which threads read and decode ahead."""
+"""A model in this process as a TextEncoder of images, which a thread reads ahead."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -32,9 +33,9 @@ from embedwell_models.errors import (
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats, normalize
 from embedwell_models.vision import Pages, Pixels
+from embedwell_vision.images.several import File, prepare_ahead
 
-_DECODERS = 4  # threads; Pillow decodes without Python's lock
-
+_DECODERS = _FETCHERS = 4  # threads
 
 Read = TypeVar("Read", Pixels, list[Pixels])
 """The pixels of an image, or of the images that a page becomes."""
@@ -44,8 +45,8 @@ Read = TypeVar("Read", Pixels, list[Pixels])
 class ImageFiles(Generic[Read]):
     """Reader of images as the pixels of a model.
 
-    pixels: decodes and resizes the bytes of a file, within a number of pixels. batch: images that
-    are read at once.
+    pixels: decodes and resizes the bytes of a file, within a number of pixels. max_pixels: limit of
+    one image, and of all that are decoded at once. batch: images that are yielded together.
     """
 
     pixels: Callable[[bytes, int], Read]
@@ -57,25 +58,56 @@ class ImageFiles(Generic[Read]):
 
         An image is the bytes of a file, or the address of a file.
         """
-        with ThreadPoolExecutor(_DECODERS) as pool:
-            begun: deque[list[Future[Read | str]]] = deque()
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(_FETCHERS) as fetchers:
+            begun: deque[Future[list[Read | str]]] = deque()
             for first in range(0, len(images), self.batch):
-                batch = images[first : first + self.batch]
-                begun.append([pool.submit(self._read, image) for image in batch])
+                files = _fetched_ahead(images[first : first + self.batch], fetchers)
+                begun.append(reader.submit(self._read, files))
                 if len(begun) == 2:
-                    yield [image.result() for image in begun.popleft()]
+                    yield begun.popleft().result()
             for last in begun:
-                yield [image.result() for image in last]
+                yield last.result()
 
-    def _read(self, image: bytes | str) -> Read | str:
-        """Return the pixels of an image, or the reason why it has none."""
-        try:
-            data = image if isinstance(image, bytes) else _content(image)
-            return self.pixels(data, self.max_pixels)
-        except ImageError as error:
-            return f"the image cannot be read: {error}"
-        except (BulkError, OSError) as error:
-            return f"the file cannot be read: {error}"
+    def _read(self, files: Sequence[File]) -> list[Read | str]:
+        """Return the pixels of each image, or the reason why it has none."""
+        ahead = prepare_ahead(files, self.pixels, self.max_pixels, _DECODERS)
+        return [_pixels_or_reason(prepared) for prepared in ahead]
+
+
+def _fetched_ahead(images: Sequence[bytes | str], pool: Executor) -> list[File]:
+    """Return a function for each image that returns its file while the next ones are fetched."""
+    begun: dict[int, Future[bytes]] = {}
+
+    def fetched(index: int) -> bytes:
+        for later in range(index, min(index + _FETCHERS, len(images))):
+            if later not in begun:
+                begun[later] = pool.submit(_file_bytes, images[later])
+        return begun.pop(index).result()
+
+    return [partial(fetched, index) for index in range(len(images))]
+
+
+class _FileError(ImageError):
+    """The file of an image cannot be read."""
+
+
+def _pixels_or_reason(prepared: Callable[[], Read]) -> Read | str:
+    try:
+        return prepared()
+    except _FileError as error:
+        return f"the file cannot be read: {error}"
+    except ImageError as error:
+        return f"the image cannot be read: {error}"
+
+
+def _file_bytes(image: bytes | str) -> bytes:
+    """Return the bytes of a file, or those at an address; raises _FileError."""
+    if isinstance(image, bytes):
+        return image
+    try:
+        return _content(image)
+    except (BulkError, OSError) as error:
+        raise _FileError(str(error)) from None
 
 
 def _content(address: str) -> bytes:

@@ -18,6 +18,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _MAX_PARTS = 500  # of metadata; Pillow spends up to a millisecond on each, most files have ten
 _MAX_SCANS = 100  # each scan of a progressive JPEG passes over all pixels; encoders write about ten
 
+_TEXTS = (b"zTXt", b"iTXt")  # parts of a PNG that may be compressed
+
 _JPEG, _PNG = b"\xff\xd8", b"\x89PNG"
 _START_OF_SCAN = 0xFFDA
 
@@ -49,13 +51,18 @@ def decode(data: bytes, max_pixels: int) -> "Image":
 
 
 def pixel_count(data: bytes) -> int:
-    """Return the number of pixels in a file's header; 0 for a file that `decode` refuses."""
+    """Return the number of pixels in a file's header; 0 for a file that `decode` refuses.
+
+    A text of a PNG counts as the most that Pillow reads of it, at once with the pixels: a million
+    characters, which take no more than as many pixels.
+    """
     from PIL import Image
+    from PIL.PngImagePlugin import MAX_TEXT_CHUNK
 
     try:
         check_parts(data)
         with Image.open(BytesIO(data), formats=FORMATS) as image:
-            return image.width * image.height
+            return image.width * image.height + MAX_TEXT_CHUNK * _texts(data)
     except Exception:  # decoders raise many kinds of exceptions for a damaged file
         return 0
 
@@ -125,6 +132,12 @@ def _jpeg_parts(data: bytes) -> Iterator[int]:
             place += 2 + max(2, int.from_bytes(data[place + 2 : place + 4]))
         else:
             place += 1
+
+
+def _texts(data: bytes) -> int:
+    """Return the number of a PNG's texts that may be compressed; 0 for another format."""
+    places = _png_parts(data) if data.startswith(_PNG) else ()
+    return sum(data[place + 4 : place + 8] in _TEXTS for place in places)
 
 
 def _png_parts(data: bytes) -> Iterator[int]:

@@ -1,6 +1,7 @@
 """Images of tables and folders: vectors, bad images, and what is written."""
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError
 from embedwell_bulk.columns import Columns, ImageAndText
-from embedwell_bulk.local_images import LocalImages, load_local_images
+from embedwell_bulk.local_images import ImageFiles, LocalImages, load_local_images
 from embedwell_bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
+from embedwell_models.vision import Pixels
 from tests.models.image_models import encoded, picture
 from tests.models.tiny import write_bert
 from tests.service.bulk.jobs import read_output, run_job, vectors_of, write_parquet
@@ -166,6 +168,25 @@ def test_an_image_is_the_same_bits_in_any_batch(images: LocalImages, expected: F
 def test_the_limit_of_pixels_holds(images: LocalImages) -> None:
     small = LocalImages(images.model, replace(images.files, max_pixels=100))
     assert "the limit is 100" in small.embed(alone_each(FILES[:1]), lambda _: None)[1][0]
+
+
+def test_images_that_are_decoded_at_once_are_together_within_the_limit_of_pixels() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def pixels(data: bytes, _: int) -> Pixels:
+        nonlocal now, most
+        with lock:
+            now += len(data)
+            most = max(most, now)
+        threading.Event().wait(0.1)  # others may begin
+        with lock:
+            now -= len(data)
+        return np.full((1, 1, 3), data[0], dtype=np.uint8)
+
+    files = ImageFiles(pixels, max_pixels=250, batch=4)
+    read = [image for batch in files.read([bytes([n]) * 100 for n in range(9)]) for image in batch]
+    assert [image[0, 0, 0] for image in read if not isinstance(image, str)] == [*range(9)]
+    assert most == 200
 
 
 @pytest.mark.parametrize("column", [[1, 2], [["a"], ["b"]]], ids=str)

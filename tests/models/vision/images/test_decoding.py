@@ -11,7 +11,7 @@ from PIL import Image
 from transformers.image_transforms import convert_to_rgb
 
 from embedwell_models.errors import ImageError
-from embedwell_vision.images.decoding import check_parts, decode
+from embedwell_vision.images.decoding import check_parts, decode, pixel_count
 from tests.models.image_models import encoded, picture
 
 LIMIT = 1 << 20
@@ -224,3 +224,26 @@ def test_a_picture_for_both_eyes_of_too_many_scans_is_refused() -> None:
     start = data.rindex(b"\xff\xda", 0, end)
     with pytest.raises(ImageError, match="more than 100 scans"):
         check_parts(data[:start] + 101 * data[start:end] + data[end:])
+
+
+def texts_of(characters: int, count: int) -> bytes:
+    """Texts of a PNG, all but one of whose characters take a byte; Python then keeps four each."""
+    text = ("a" * (characters - 1) + "\U0001f600").encode()[-characters:]
+    return b"".join(
+        chunk(b"iTXt", b"%d\0\1\0\0\0" % index + zlib.compress(text)) for index in range(count)
+    )
+
+
+@pytest.mark.parametrize("place", [33, -12], ids=["before the pixels", "after the pixels"])
+def test_texts_that_inflate_beyond_pillows_limits_are_refused(place: int) -> None:
+    most = 1 << 20
+    assert pixels(png_with(texts_of(most, 2), place)).shape == (64, 64, 3)
+    for texts in (texts_of(most + 1, 1), texts_of(most, 65)):
+        with pytest.raises(ImageError, match=r"text chunks|too large for .*MAX_TEXT_CHUNK"):
+            decode(png_with(texts, place), LIMIT)
+
+
+def test_a_text_counts_as_many_pixels_as_pillow_reads_of_its_characters() -> None:
+    assert pixel_count(png_with(b"")) == 64 * 64
+    assert pixel_count(png_with(3 * TEXT)) == 64 * 64 + 3 * (1 << 20)
+    assert pixel_count(png_with(texts_of(8, 2), -12)) == 64 * 64 + 2 * (1 << 20)
