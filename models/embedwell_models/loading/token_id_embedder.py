@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 
 from embedwell_models import model_fingerprint, vision
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.batch import Batch, IdRows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
@@ -114,7 +113,7 @@ class TokenIdEmbedder:
         path = resolve(str(model), options, cache)
         description = ModelDescription.read(path, options)
         allowed_dimensions, load_cache = description.allowed_dimensions(dimensions), None
-        if dtype in ("auto", *QUANTIZED):
+        if dtype != "float32":  # of which nothing is measured
             load_cache = LoadCache((cache or default_cache()) / "library", path, options)
         measured = load_cache.read() if load_cache else None
         embedder = cls._load(description, options, measured)

@@ -64,6 +64,19 @@ def test_int8_is_calibrated_once(cache: Path) -> None:
     assert path.read_bytes() != b"damaged"
 
 
+@pytest.mark.skipif("bfloat16" not in precisions(), reason="bfloat16 needs kernels for it")
+def test_bfloat16_is_compared_with_float32_once(cache: Path) -> None:
+    options = ModelOptions(dtype="bfloat16")
+    first = Embedder.load(DEFAULT, dtype="bfloat16", cache=cache)
+    kept = LoadCache(cache / "library", resolve(DEFAULT, cache=cache), options)
+    fields = kept.read_fields()
+    assert fields is not None and fields["fingerprint"] == first.fingerprint
+    kept.write_fields({**fields, "trials": []})
+    second = Embedder.load(DEFAULT, dtype="bfloat16", cache=cache)
+    assert len(first.trials) == 2 and not second.trials
+    assert (second.embed("a text") == first.embed("a text")).all()
+
+
 def test_nothing_is_kept_of_float32(cache: Path) -> None:
     Embedder.load(DEFAULT, dtype="float32", cache=cache)
     assert not kept_files(cache)
