@@ -1,7 +1,6 @@
 """Options of a decision model: the lengths of its rows, and the temperatures of its answers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from embedwell_decide.folder import OPTIONS
 from embedwell_decide.questions import KINDS, Kind, RowFormat, temperature_name
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _LOWEST, _HIGHEST = 0.5, 5.0
@@ -19,7 +19,7 @@ _LOWEST, _HIGHEST = 0.5, 5.0
 a probability of 0.24 into 0.99."""
 
 
-@dataclass(frozen=True)
+@record
 class DecisionOptions:
     """Options of a decision model.
 

@@ -5,8 +5,9 @@ Laya: Convai Innovations 2026, https://huggingface.co/convaiinnovations/laya.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from embedwell_models.records import record
 
 Kind = Literal["choice", "score", "noul"]
 """Type of a question: one of several options, a level of a scale, or true and false."""
@@ -19,7 +20,7 @@ _FEW_OPTION_TOKENS = 4
 _TRUE, _FALSE = "yes, the statement holds", "no, the statement does not hold"
 
 
-@dataclass(frozen=True)
+@record
 class Question:
     """A question about a text. options: the texts of the options, each with its description."""
 
@@ -66,7 +67,7 @@ def render(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-@dataclass(frozen=True)
+@record
 class DecisionRow:
     """The row of a question about a text.
 
@@ -77,7 +78,7 @@ class DecisionRow:
     dropped: int
 
 
-@dataclass(frozen=True)
+@record
 class RowFormat:
     """Builds rows: [CLS] question [SEP] [MASK] option [MASK] option … [SEP] text [SEP].
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from embedwell_models.precision.trials import (
     EncoderFactoryProtocol,
     build_in_precision,
 )
+from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.attention_pooling import AttentionPooling
@@ -101,7 +101,7 @@ class ImageEmbedder:
         return self._parts.embed(self._encoder, images)
 
 
-@dataclass(frozen=True)
+@record
 class ImagePrecision:
     """Precision of an image encoder. magnitudes: what int8 was calibrated with."""
 

@@ -1,7 +1,7 @@
 """Reader of images: the pixels of images and of texts with images, in steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from embedwell_models.config.model_spec import SquareImageSpec
 from embedwell_models.errors import ImageError, ImageTokensError, InputError
 from embedwell_models.read.images import PreparedInput
 from embedwell_models.read.inputs import ImageContent, ImageFile, InputRow, check_tokens
+from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vision import ImageTokens, Pages, Pixels, Preprocessing
 from embedwell_vision.images.several import Prepare, R, prepare_ahead
@@ -17,7 +18,7 @@ from embedwell_vision.images.tiles import ImageTokens as AnyImageTokens
 _NO_IDS = np.empty(0, dtype=np.int32)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PreparedContent:
     """A text with images, whose pixels are prepared, or a page.
 
@@ -66,7 +67,7 @@ class PreparedContent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PreparedImage:
     """An image as a tokenized input, or the error of an input whose images cannot be read."""
 

@@ -1,11 +1,10 @@
 """Records of image encoders, and of the texts around pages."""
 
-from dataclasses import dataclass
-
 from embedwell_models.config.model_spec import ModelSpec, Projection
+from embedwell_models.records import record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ImageSpec:
     """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
 
@@ -50,7 +49,7 @@ class ImageSpec:
         return self.projection.width if self.projection else self.encoder.config.hidden_size
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ImageTokenSpec:
     """The image encoder of a checkpoint whose vectors are tokens of a text.
 
@@ -89,7 +88,7 @@ class ImageTokenSpec:
         return not self.window or layer in self.whole_layers
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class PageFormat:
     """Texts around images of pages and around queries.
 

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,13 +33,14 @@ from embedwell_bulk.text_encoder import (
     Vectors,
     Window,
 )
+from embedwell_models.records import record
 
 PARQUET, NPY = "parquet", "npy"
 _LIST = ".list.element"  # in the path of a column
 MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
 
-@dataclass(frozen=True)
+@record
 class Part:
     """Rows of the input that become one part of the output.
 
@@ -80,7 +80,7 @@ def cut_into_parts(
         yield Part(index, first_row, pa.Table.from_batches(waiting), before, done)
 
 
-@dataclass(frozen=True)
+@record
 class EmbeddedPart:
     """A part with n rows, their vectors, the rows without a vector, and counts."""
 
@@ -112,7 +112,7 @@ class EmbeddedPart:
         return files
 
 
-@dataclass(frozen=True)
+@record
 class PartEmbedding:
     """A part whose texts, or images, are being embedded.
 

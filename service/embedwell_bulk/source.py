@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from embedwell_bulk.line_files import (
     uncompressed_suffix,
     warn_of_late_columns,
 )
+from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ _PARSERS: Mapping[str, Parser] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class PartitionColumns:
     """Columns that the folders of files name, as Hive and Spark write them: lang=en/part-0.parquet.
 
@@ -86,7 +87,7 @@ def _kind(values: Sequence[str | None]) -> pa.DataType:
     return pa.int32()
 
 
-@dataclass(frozen=True)
+@record
 class Source:
     """Files with the same columns.
 

@@ -4,19 +4,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _SECONDS = 1.0  # of texts that are begun together
 _FIRST_TEXTS, _MAX_TEXTS = 8, 1024  # their number, before it is known how long they take; at most
 
 
-@dataclass(frozen=True)
+@record
 class TokenVectors:
     """Vectors of the tokens of B inputs, (n, dim) for each; an input may have none."""
 
@@ -47,7 +48,7 @@ Advance = Callable[[int], object]
 """Called with the number of texts that were computed since the last call."""
 
 
-@dataclass(frozen=True)
+@record
 class Encoded:
     """Vectors of B texts.
 
@@ -121,7 +122,7 @@ class LocalEncoder(ABC):
         """Return the vectors of texts, or of images, and the rejected ones."""
 
 
-@dataclass(frozen=True)
+@record
 class Finished:
     """The results of n of the distinct texts of a window.
 
@@ -134,7 +135,7 @@ class Finished:
     rejected: Mapping[int, str]
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """B texts, or images, that are being embedded.
 

@@ -1,7 +1,6 @@
 """Probabilities of the answers to questions about one text, by a decision model."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +14,14 @@ from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Question, RowFormat, render
 from embedwell_models.output_names import DECISION
 from embedwell_models.read.inputs import InputOptions, InputRow
+from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Token
 
 _TOKEN_BYTES = 64
 """Memory of a character's token while a request is read."""
 
 
-@dataclass(frozen=True)
+@record
 class AskedQuestion:
     """A question with the field of the request that has it, for errors."""
 
@@ -29,7 +29,7 @@ class AskedQuestion:
     field: str
 
 
-@dataclass(frozen=True)
+@record
 class DecisionService:
     """Answers questions by one model."""
 

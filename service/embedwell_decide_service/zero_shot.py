@@ -4,7 +4,6 @@ A model of inference (NLI) says whether a text entails "This example is LABEL.":
 arXiv 1909.00161. The scores are those of transformers' pipeline; of GLiClass, those of its own.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -22,6 +21,7 @@ from embedwell.routes.common.scores import ranking, sigmoid, softmax
 from embedwell_decide_service.label_service import LabelService
 from embedwell_models.output_names import LABELS
 from embedwell_models.read.inputs import InputOptions, TextPair
+from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _ENTAILMENT = "entail"  # beginning of the label
@@ -84,7 +84,7 @@ class ZeroShotRequest(PairBody):
         return [template.replace(_PLACE, it, 1) for it in self.parameters.candidate_labels]
 
 
-@dataclass(frozen=True)
+@record
 class ZeroShotService:
     """Classifies texts by one model."""
 

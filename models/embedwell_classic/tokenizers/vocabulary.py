@@ -4,7 +4,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.records import record
 from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 
 _METADATA = "options"
@@ -79,7 +80,7 @@ class Vocabulary:
         return bytes(self._text[start : self._ends[row]])
 
 
-@dataclass(frozen=True)
+@record
 class Subwords:
     """Character n-grams of words that a vocabulary lacks, with fastText's numbers.
 
@@ -110,7 +111,7 @@ class Subwords:
                     yield value
 
 
-@dataclass(frozen=True)
+@record
 class WordOptions:
     """Options of the look-up of words in a vocabulary.
 

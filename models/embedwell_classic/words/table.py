@@ -1,6 +1,5 @@
 """Vectors of the vocabulary of a model that is a table, in its mapped file."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
@@ -8,12 +7,13 @@ from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.records import record
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Array, Chosen, Table
 from embedwell_models.vectors import Floats
 
 
-@dataclass(frozen=True)
+@record
 class WordTable:
     """Rows of N words, decoded when they are read.
 

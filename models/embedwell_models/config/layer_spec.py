@@ -1,10 +1,11 @@
 """Specification of one layer of an encoder, which the builders of every backend read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from embedwell_models.positions.schemes import Rotary, Scheme
+from embedwell_models.records import record
 
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
@@ -35,7 +36,7 @@ ACTIVATIONS: Mapping[str, str] = {  # of networks: name in config.json -> our na
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class AttentionSpec:
     """Attention of a layer.
 
@@ -93,7 +94,7 @@ class AttentionSpec:
             _check_pairs(self.positions, self.head_size)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ConvolutionSpec:
     """Gated convolution over `width` tokens in place of attention. builder: see AttentionSpec."""
 
@@ -110,7 +111,7 @@ class ConvolutionSpec:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class DeltaNetSpec:
     """Gated DeltaNet in place of attention (Yang et al. 2024, arXiv 2412.06464).
 
@@ -164,7 +165,7 @@ Mixer = AttentionSpec | ConvolutionSpec | DeltaNetSpec
 """Part of a layer that mixes tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class FeedForwardSpec:
     """Feed-forward network of a layer, or a mixture of several.
 
@@ -223,7 +224,7 @@ _KIND_SPECIFIC_TENSORS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class LayerSpec:
     """A layer: a mixer of tokens, then a feed-forward network.
 

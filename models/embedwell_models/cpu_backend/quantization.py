@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 QUANTIZED = ("int8", "int4")
@@ -85,7 +86,7 @@ def has_massive_activations(magnitudes: Magnitudes) -> bool:
     return any(len(sizes) and sizes.max() > _MASSIVE * np.median(sizes) for sizes in seconds)
 
 
-@dataclass(frozen=True)
+@record
 class QuantizedWeight:
     """Rotated weight in 8-bit integers with its scales.
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedwell_models.records import record
 
-@dataclass(frozen=True)
+
+@record
 class BatchShape:
     """Tensor sizes of a forward pass; batches of one shape launch the same GPU kernels.
 
@@ -37,7 +39,7 @@ def rounded_rows(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
-@dataclass(frozen=True)
+@record
 class PassPlan:
     """Plan of an encoder's forward passes on a GPU.
 

@@ -4,7 +4,7 @@ Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. T
 images, sounds and videos are not read.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
@@ -16,6 +16,7 @@ from embedwell_models.families.decoder import layer_windows
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
+from embedwell_models.records import record
 
 _TEXT = "language_model."
 _PROJECTION = "embedding_projection.weight"
@@ -110,7 +111,7 @@ def _config(options: JsonConfig) -> EncoderConfig:
     )
 
 
-@dataclass(frozen=True)
+@record
 class _Heads:
     # Fields of AttentionSpec that depend on the layer.
     kv_heads: int

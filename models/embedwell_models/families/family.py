@@ -2,13 +2,14 @@
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.masked_lm_heads import MaskedLMReader
+from embedwell_models.records import record
 from embedwell_models.tables.stored import TensorNames
 
 Reader = Callable[[JsonConfig], ModelSpec]
@@ -20,7 +21,7 @@ tokenizer.loading.tokenizer_class has a function for each.
 """
 
 
-@dataclass(frozen=True)
+@record
 class Variant:
     """A model_type that another family has, too, or "" for a config.json without one.
 
@@ -45,7 +46,7 @@ class Variant:
 _POSITIONS = "position_embedding_type"
 
 
-@dataclass(frozen=True)
+@record
 class DocsRow:
     """An entry of the lists of families in docs; several records can share it.
 
@@ -60,7 +61,7 @@ class DocsRow:
     torch: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class NextToken:
     """Logits of the next token. tied: whether the output table is the input table by default.
 
@@ -71,7 +72,7 @@ class NextToken:
     softcap: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Family:
     """A family of models.
 

@@ -1,7 +1,6 @@
 """Labels, classification head and activation of a reranker or classifier, from its files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +32,7 @@ from embedwell_models.model_files.transformer import (
     Output,
     TransformerOptions,
 )
+from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader
@@ -52,7 +52,7 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class ListwiseOptions:
     """Format and limits of the lists of documents that a listwise reranker reads.
 
@@ -83,7 +83,7 @@ class ListwiseOptions:
         return list_encoder(tokenizer, self.format, self.max_length)
 
 
-@dataclass(frozen=True)
+@record
 class ClassifierOptions:
     """Labels, head and activation of a classifier; with a single label it is a reranker.
 

@@ -5,7 +5,6 @@ it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +23,7 @@ from embedwell_models.model_files.modules import (
     ModuleEntry,
 )
 from embedwell_models.model_files.pooling_modes import AUTO, MODES
+from embedwell_models.records import record
 
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
 """Modes that cannot be combined with the word weights of a table."""
@@ -53,7 +53,7 @@ _OTHER_TASKS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class PoolingChoice:
     """A pooling and its source.
 
@@ -68,7 +68,7 @@ class PoolingChoice:
     projection: Projection | None = None
 
 
-@dataclass(frozen=True)
+@record
 class LayerMix:
     """Mean of the states after the last layers, with a weight for each.
 

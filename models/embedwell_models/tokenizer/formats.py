@@ -1,7 +1,8 @@
 """Formats in which a language model reads a text, or a query and a document."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from embedwell_models.records import record
 
 
 class PromptSlot(Enum):
@@ -17,7 +18,7 @@ Segments = tuple[str | PromptSlot, ...]
 """Literal texts and slots in order; the query and the document have one slot each."""
 
 
-@dataclass(frozen=True)
+@record
 class PairFormat:
     """The text around a query and a document.
 
@@ -49,7 +50,7 @@ class PairFormat:
         return text.strip() if self.strips else text
 
 
-@dataclass(frozen=True)
+@record
 class SeparateFormat:
     """The parts of a pair that are tokenized one by one, see SeparatePairTokenizer.
 
@@ -63,7 +64,7 @@ class SeparateFormat:
     instruction: str
 
 
-@dataclass(frozen=True)
+@record
 class DecoderFormat:
     """The parts of a pair that an encoder and a decoder read, see `decoder_pairs`.
 
@@ -103,7 +104,7 @@ def around(segments: Segments, query: str) -> tuple[str, str]:
     return before, after
 
 
-@dataclass(frozen=True)
+@record
 class TextFormat:
     """The text around a text to embed.
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import Any, TypeVar
 
@@ -10,13 +9,14 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
+from embedwell_models.records import record
 from embedwell_models.tokenizer.rust_tokenizer import part_options
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, remaining_slice
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class SpecialTokens:
     """Ids of the special tokens before (prefix) and after (suffix) a text."""
 
@@ -77,7 +77,7 @@ class SpecialTokens:
         return before, len(self.suffix) if list(ids[tail:]) == self.suffix else 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PairTemplate:
     """Special tokens before, between and after two texts, and the segments of the texts.
 

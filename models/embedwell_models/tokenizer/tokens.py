@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import tokenizers
 
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.records import record
 
 Side = Literal["right", "left"]
 """Side on which tokens are truncated."""
@@ -56,7 +57,7 @@ def read_side(options: JsonConfig) -> Side | None:
     return side
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Token:
     """One token of a text.
 

@@ -6,13 +6,14 @@ P width of an input gate, L layers.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
@@ -38,7 +39,7 @@ class TokenMixer(Protocol):
         """Apply it to packed rows: (T, D) -> (T, D)."""
 
 
-@dataclass(frozen=True)
+@record
 class Attention:
     """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
 
@@ -85,7 +86,7 @@ class Attention:
         return rotate(self.query_norm(query), layout), rotate(self.key_norm(key), layout)
 
 
-@dataclass(frozen=True)
+@record
 class FeedForward:
     """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202).
 
@@ -101,7 +102,7 @@ class FeedForward:
         return self.down(self.inner_norm(self.up(x)), residual)
 
 
-@dataclass(frozen=True)
+@record
 class AdaptedFeedForward:
     """Feed-forward network, norm and adapter (X-MOD; Pfeiffer et al. 2022, arXiv 2205.06266)."""
 
@@ -115,7 +116,7 @@ class AdaptedFeedForward:
         return self.adapter(normed, residual=normed)
 
 
-@dataclass(frozen=True)
+@record
 class MixtureOfExperts:
     """Mixture of E feed-forward experts; each token uses a few experts.
 
@@ -140,7 +141,7 @@ class MixtureOfExperts:
         return Sum(total + self.bias, residual)
 
 
-@dataclass(frozen=True)
+@record
 class Layer(ABC):
     """Layer of attention (or another mixer of tokens), feed-forward network and norms.
 
@@ -235,7 +236,7 @@ LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
 }
 
 
-@dataclass(frozen=True)
+@record
 class InputGate:
     """Third part of a layer, gated by the input vectors of the tokens (EmbeddingGemma 2).
 

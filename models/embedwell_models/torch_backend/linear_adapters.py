@@ -1,7 +1,5 @@
 """Linear layers of the compiled kernels for tensors, and those of torch for arrays."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -9,6 +7,7 @@ from embedwell_models.cpu_backend.library import best_isa
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder import layers as array_layers
+from embedwell_models.records import record
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -39,7 +38,7 @@ class TensorKernelLinearFactory(LinearFactory):
         return _KernelRowMaximum(self._kernels.row_maximum(weight.numpy(), bias.numpy(), name=name))
 
 
-@dataclass(frozen=True)
+@record
 class _KernelLinear:
     linear: array_layers.Linear
 
@@ -48,7 +47,7 @@ class _KernelLinear:
         return torch.from_numpy(self.linear(x.numpy(), added))
 
 
-@dataclass(frozen=True)
+@record
 class _KernelRowMaximum:
     row_maximum: array_layers.RowMaximum
 
@@ -67,7 +66,7 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
     return TensorKernelLinearFactory(KernelLinearFactory(isa, Packing("float32")))
 
 
-@dataclass(frozen=True)
+@record
 class ArrayLinearFactory(array_layers.LinearFactory):
     """Factory of linear layers on arrays.
 
@@ -89,7 +88,7 @@ def device_linear(device: torch.device) -> ArrayLinearFactory:
     return ArrayLinearFactory(torch_linear_factory(device, torch.float32), device)
 
 
-@dataclass(frozen=True)
+@record
 class _ArrayLinear:
     linear: Linear
     device: torch.device

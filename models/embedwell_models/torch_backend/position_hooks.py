@@ -5,7 +5,6 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.cpu_backend.input_tables import position_table
 from embedwell_models.positions import schemes, tables
+from embedwell_models.records import record
 from embedwell_models.torch_backend.norm import HeadNorms
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, text_products, to_device
@@ -26,7 +26,7 @@ from embedwell_models.torch_backend.tensors import Tensors, text_products, to_de
 _SHORTEST_TABLE = 512  # positions of the first table of rotations
 
 
-@dataclass(frozen=True)
+@record
 class RelativeScores:
     """Scores for the distance of query and key, added to the scaled product; None for none.
 

@@ -5,13 +5,14 @@ import resource
 import sys
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
 from embedwell.limits.activity import Heartbeat
 from embedwell.limits.memory_budget import MemoryBudget
+from embedwell_models.records import record
 
 _HEALTH_CHECKS = 8  # connections that are kept for health checks
 _SPARE_DESCRIPTORS = 2 * _HEALTH_CHECKS  # for them, and for files
@@ -62,7 +63,7 @@ class Timeouts:
                 self._sleep()
 
 
-@dataclass(frozen=True)
+@record
 class HttpLimits:
     """Limits of an HTTP process, with the timer and the memory budget that enforce them.
 

@@ -1,12 +1,13 @@
 """Traits of a route that the middleware needs before it calls the route, which declares them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from embedwell.http.error_responses import NATIVE, ErrorFormat
+from embedwell_models.records import record
 
 
-@dataclass(frozen=True)
+@record
 class RouteTraits:
     """Traits of a route that the middleware needs before it calls the route.
 

@@ -9,7 +9,6 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,6 +28,7 @@ from embedwell.settings.addresses import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 from embedwell_models.encoder.device import may_be_gpu
+from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ def open_model_contexts(
     return contexts, engine_fds
 
 
-@dataclass(frozen=True)
+@record
 class Listeners:
     """The listening sockets of a server.
 

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import orjson
 
@@ -15,11 +15,12 @@ from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.inherited import InheritedModel
 from embedwell.launch.processes import Spawn
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
+from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@record
 class ResidentModel:
     """A model that is loaded or loading.
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any
 
@@ -14,6 +14,7 @@ import orjson
 
 from embedwell.launch.processes import Process, ProcessInput, Spawn
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, REPLACE_LINE, STOP_LINE
+from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class ReportReader:
         return bool(data)
 
 
-@dataclass(frozen=True)
+@record
 class HangLimits:
     """Seconds after which a process counts as hung, and its heartbeat.
 
@@ -132,7 +133,7 @@ class Watchdog:
         return fault.format(limit) if self._waited >= limit else None
 
 
-@dataclass(frozen=True)
+@record
 class ChildSpec:
     """Parameters for starting a process, and limits after which it counts as hung.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from embedwell.engine.wire.framing import MessageToSend
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.output_names import DENSE
+from embedwell_models.records import record
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -110,7 +111,7 @@ class Result:
         return [self.vectors[start:stop] for start, stop in pairwise(stops)]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Failure:
     """Reason why a job failed.
 
@@ -224,7 +225,7 @@ def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Res
         start = stop
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class EngineDescription:
     """Properties of a loaded engine.
 
