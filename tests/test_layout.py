@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -182,6 +183,17 @@ def modules_of_the_service(path: Path) -> Iterator[str]:
         top, *inner = re.split("[.:]", name)
         if top in SERVICE_PACKAGES and ".".join([top, *inner[:1]]) in SERVICE_MODULES:
             yield name
+
+
+def test_every_package_is_in_the_wheel_and_checked() -> None:
+    files = (path for root in ("models", "service") for path in (ROOT / root).glob("*/__init__.py"))
+    packages = {path.parent.name for path in files}
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    wheel = {Path(path).name for path in tools["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    assert packages == wheel
+    assert packages == {*tools["check-wheel-contents"]["toplevel"]}
+    assert packages <= {*tools["mypy"]["packages"]}
+    assert packages == {*WINGS, *CORE, "embedwell_client"}
 
 
 def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
