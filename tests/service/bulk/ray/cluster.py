@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psutil
 from ray.cluster_utils import Cluster
@@ -11,14 +12,13 @@ from ray.cluster_utils import Cluster
 
 @contextmanager
 def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Cluster]:
-    """A cluster of a head without processors, and nodes with some."""
+    """A cluster of nodes with some processors each, the first of which is the head."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-    )
+    node: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
     try:
-        for _ in range(nodes):
-            cluster.add_node(num_cpus=cpus, include_dashboard=False)
+        for _ in range(nodes - 1):
+            cluster.add_node(**node)
         yield cluster
     finally:
         cluster.shutdown()  # type: ignore[no-untyped-call]
