@@ -55,7 +55,11 @@ def decider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
-def test_decisions(setup: str, decider: HttpServer) -> None:
+@pytest.fixture(scope="module")
+def answers(
+    setup: str, decider: HttpServer, server_with_prompts: HttpServer, reranker: HttpServer
+) -> dict[str, Any]:
+    """What LiteLLM returns of three servers, in one program: its import takes seconds."""
     code = f"""
 url, key = "http://localhost:8080", "unused"
 request = {{"model": "openai/laya", "input": {STATE!r}, "questions": {TYPED_QUESTIONS!r}}}
@@ -67,16 +71,35 @@ def answers(provider):
     request = {{"state": {STATE!r}, "questions": {QUESTIONS!r}, "api_base": url, "api_key": key}}
     return litellm.systemone(provider + "/laya", **request).model_dump()["answers"]
 
-providers = [answers(provider) for provider in ("hosted_vllm", "ollama", "typesafe")]
+embedded = litellm.embedding(
+    "openai/tiny", {DOCUMENTS!r}, api_base="{server_with_prompts.url}/v1", api_key=key
+)
+ranked = litellm.rerank(
+    "cohere/reranker", query={QUERY!r}, documents={DOCUMENTS!r}, api_base="{reranker.url}",
+    api_key=key,
+)
+result = {{
+    "file": litellm.__file__,
+    "typed": response.model_dump()["answers"],
+    "providers": [answers(provider) for provider in ("hosted_vllm", "ollama", "typesafe")],
+    "embedded": [row["embedding"] for row in embedded.data],
+    "ranked": ranked.results,
+}}
 """
-    printed = "[response.model_dump()['answers'], providers, litellm.__file__]"
-    typed, providers, file = run_program(decider, setup + code, printed)
-    assert repr(str(Path(file).parents[1])) in setup
-    for answer, expected in zip(typed, _answers(decider, "decisions", TYPED), strict=True):
+    result: dict[str, Any] = run_program(decider, setup + code, "result")
+    assert repr(str(Path(result["file"]).parents[1])) in setup
+    return result
+
+
+def test_decisions(answers: dict[str, Any], decider: HttpServer) -> None:
+    for answer, expected in zip(
+        answers["typed"], _answers(decider, "decisions", TYPED), strict=True
+    ):
         assert _part(answer, expected) == expected
     by_name = _answers(decider, "systemone", NAMED)
-    for answers in providers:
-        assert {name: _part(answers[name], by_name[name]) for name in QUESTIONS} == by_name
+    assert len(answers["providers"]) == 3
+    for each in answers["providers"]:
+        assert {name: _part(each[name], by_name[name]) for name in QUESTIONS} == by_name
 
 
 def _answers(decider: HttpServer, route: str, body: dict[str, Any]) -> Any:
@@ -87,30 +110,14 @@ def _part(answer: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     return {key: answer[key] for key in expected}
 
 
-def test_embeddings(setup: str, server_with_prompts: HttpServer) -> None:
+def test_embeddings(answers: dict[str, Any], server_with_prompts: HttpServer) -> None:
     body = {"model": "tiny", "input": DOCUMENTS}
-    expected = [
-        row["embedding"] for row in server_with_prompts.post("/v1/embeddings", body).json()["data"]
-    ]
-    code = f"""
-response = litellm.embedding(
-    "openai/tiny", {DOCUMENTS!r}, api_base="http://localhost:8080/v1", api_key="unused"
-)
-"""
-    vectors = run_program(
-        server_with_prompts, setup + code, "[row['embedding'] for row in response.data]"
-    )
-    np.testing.assert_allclose(vectors, expected, rtol=1e-6)
+    rows = server_with_prompts.post("/v1/embeddings", body).json()["data"]
+    expected = [row["embedding"] for row in rows]
+    np.testing.assert_allclose(answers["embedded"], expected, rtol=1e-6)
 
 
-def test_rerank(setup: str, reranker: HttpServer) -> None:
+def test_rerank(answers: dict[str, Any], reranker: HttpServer) -> None:
     body = {"model": "reranker", "query": QUERY, "documents": DOCUMENTS}
     expected = reranker.post("/v1/rerank", body).json()["results"]
-    code = f"""
-response = litellm.rerank(
-    "cohere/reranker", query={QUERY!r}, documents={DOCUMENTS!r},
-    api_base="http://localhost:8080", api_key="unused",
-)
-"""
-    results = run_program(reranker, setup + code, "response.results")
-    assert [row["index"] for row in results] == [row["index"] for row in expected]
+    assert [row["index"] for row in answers["ranked"]] == [row["index"] for row in expected]
