@@ -18,7 +18,6 @@ from deploy.loadtest import capacity
 from deploy.loadtest.loadtest import (
     KINDS,
     PERCENTILES,
-    START,
     Plan,
     Sample,
     Texts,
@@ -52,7 +51,7 @@ def table(numbers: dict[str, Any]) -> str:
 
 def progress_line(duration: float) -> Callable[[list[Sample]], None]:
     """Return a function that rewrites a progress line, or does nothing without a terminal."""
-    begin = time.monotonic() + START
+    begin = time.monotonic()
 
     def show(samples: list[Sample]) -> None:
         if sys.stderr.isatty():

@@ -20,7 +20,6 @@ from deploy.loadtest.corpus import Corpus
 KINDS = {"query": (3, 16), "passage": (50, 180), "document": (400, 1500)}  # fewest, most words
 PHASES = ("tokenize", "queue", "compute")  # the server tells them in x-tokenize-us and so on
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
-START = 2.0  # seconds for the processes to be there before the first request
 _FLUSH = 0.25  # seconds between two messages of a process
 
 
@@ -149,8 +148,10 @@ async def turns(plan: Plan, sender: Sender) -> None:
             group.create_task(client())
 
 
-async def drive(plan: Plan, begin: float, put: Callable[[list[Sample]], None]) -> None:
-    """Send all requests of one process."""
+async def drive(
+    plan: Plan, wait: Callable[[], object], put: Callable[[list[Sample]], None]
+) -> None:
+    """Send all requests of one process. wait: returns when all processes are ready."""
     headers = {"content-type": "application/json"}
     if plan.api_key:
         headers["authorization"] = f"Bearer {plan.api_key}"
@@ -159,9 +160,9 @@ async def drive(plan: Plan, begin: float, put: Callable[[list[Sample]], None]) -
     async with httpx.AsyncClient(
         base_url=plan.url, headers=headers, limits=limits, timeout=plan.timeout, trust_env=False
     ) as client:
-        sender = Sender(plan, client, begin)
+        wait()
+        sender = Sender(plan, client, time.monotonic())
         reporting = asyncio.create_task(_flush(sender, put))
-        await asyncio.sleep(max(0.0, -sender.now()))
         await (arrivals if plan.rate else turns)(plan, sender)
         reporting.cancel()
         put(sender.samples)
@@ -174,11 +175,13 @@ async def _flush(sender: Sender, put: Callable[[list[Sample]], None]) -> None:
         sender.samples = []
 
 
-def work(plan: Plan, begin: float, results_queue: "mp.Queue[list[Sample] | float]") -> None:
+def work(
+    plan: Plan, wait: Callable[[], object], results_queue: "mp.Queue[list[Sample] | float]"
+) -> None:
     """Run one process: put its samples, then its share of a core, into the queue."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about the end
     used = time.process_time()
-    asyncio.run(drive(plan, begin, results_queue.put))
+    asyncio.run(drive(plan, wait, results_queue.put))
     results_queue.put((time.process_time() - used) / plan.duration)
 
 
@@ -186,8 +189,8 @@ def run(plans: Sequence[Plan], progress: Callable[[list[Sample]], None]) -> "Run
     """Run the plans, each in a process of its own."""
     context = mp.get_context("spawn")
     results_queue: mp.Queue[list[Sample] | float] = context.Queue()
-    begin = time.monotonic() + START
-    processes = [context.Process(target=work, args=(plan, begin, results_queue)) for plan in plans]
+    wait = context.Barrier(len(plans)).wait
+    processes = [context.Process(target=work, args=(plan, wait, results_queue)) for plan in plans]
     for process in processes:
         process.start()
     run = Run()
