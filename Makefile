@@ -253,7 +253,9 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 .venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
 	@$(SILENCE)
 	KERNELS=best $(PIP) -e .
-	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
+	@$(KERNELS_USABLE) || { head -n 1 models/embedwell_models/kernels/compile.log 2>/dev/null; \
+		echo "No compiled kernels for this machine: PyTorch is installed to compute, several times as slowly." \
+		"After installing g++ or clang: make kernels"; $(MAKE) .venv/torch; }
 	@touch $@
 
 # Python compiles what is imported; pip would compile 15,000 modules on one processor, of which the
