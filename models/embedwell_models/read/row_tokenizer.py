@@ -72,13 +72,13 @@ class RowTokenizer:
 
         first_index: index of the first input in the request.
         """
-        (texts, indices), side = _prompted(inputs, prompt), self._side(options)
+        (texts, indices), side = _prompted(inputs, prompt), options.side or self._tokenizer.side
         try:
             has_prompt = bool(prompt and texts)
             count = self._recipe.prompt_token_count(prompt, self._tokenizer) if has_prompt else 0
             limit = self.max_counted_tokens(options, count)
             encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
-            start = (yield from self._template_start(prompt)) if texts else ()
+            start = (yield from self._template_start(prompt)) if has_prompt else ()
         except UnsplittableTextError as error:
             raise error.with_index(first_index + indices[error.index or 0]) from None
         rows, changes = [], bool(start or count or options.max_length is not None)
@@ -159,11 +159,10 @@ class RowTokenizer:
     ) -> Steps[list[tuple[InputRow, list[Token]]]]:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self.max_counted_tokens(options)
+        side = options.side or self._tokenizer.side
         for index, text in enumerate(texts, first_index):
             try:
-                ids, tokens = yield from self._encode_with_tokens(
-                    text, prompt, self._side(options), count_limit
-                )
+                ids, tokens = yield from self._encode_with_tokens(text, prompt, side, count_limit)
             except UnsplittableTextError as error:
                 raise error.with_index(index) from None
             results.append((self.checked_row(index, ids, options), tokens))
@@ -190,7 +189,7 @@ class RowTokenizer:
                 "each chunk as an input",
                 code="not_offered",
             )
-        side = self._side(options) if self._may_cut(options.truncate) else None
+        side = options.side or self._tokenizer.side if self._may_cut(options.truncate) else None
         document = yield from self._chunks.read(chunks, prompt, side)
         if self._ids_beyond_table:
             for index, row in enumerate(document.chunk_inputs()):
@@ -265,7 +264,9 @@ class RowTokenizer:
             return self._max_tokens
         if options.count_dropped:
             return math.inf
-        return self._tokenizer.count_limit(prompt_token_count, self._side(options))
+        if prompt_token_count and (options.side or self._tokenizer.side) == "left":
+            return self.max_length + prompt_token_count  # to know how many of them remain
+        return 0
 
     def _split_windows(
         self, index: int, text: str, prompt: str, prompt_token_count: int
@@ -339,9 +340,6 @@ class RowTokenizer:
                 index=index,
             )
         return row
-
-    def _side(self, options: InputOptions) -> Side:
-        return options.side or self._tokenizer.side
 
     def _may_cut(self, truncate: bool | None) -> bool:
         return self._auto_truncate if truncate is None else truncate

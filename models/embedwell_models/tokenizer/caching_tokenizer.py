@@ -45,8 +45,11 @@ class Pieces:
     words: Callable[[str], list[str]] | None = None
 
     def split(self, text: str) -> list[str]:
-        """Split a text at spaces; if pieces have their space, mark the first, which has none."""
-        pieces = text.split(" ")
+        """Split a text at spaces; if pieces have their space, mark the first, which has none.
+
+        A text that must not be looked up is a single piece, longer than any of the cache.
+        """
+        pieces = text.split(" ") if len(text) <= _MAX_TEXT else [text]
         if self.has_space:
             pieces[0] = " " + pieces[0]
         return pieces
@@ -91,10 +94,10 @@ class CachingTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text; raises TokenizerPanicError."""
-        cache, rows = self.cache, list[list[int]]()
+        cached, split, rows = self.cache.__getitem__, self._pieces.split, list[list[int]]()
         for text in texts:
             try:
-                rows.append(self._join(map(cache.__getitem__, self._split(text))))
+                rows.append(self._join(map(cached, split(text))))
             except KeyError:
                 rows.append([])
         new = [index for index, row in enumerate(rows) if not row]
@@ -106,10 +109,6 @@ class CachingTokenizer:
             for index, row in zip(new, encoded, strict=True):
                 rows[index] = row
         return rows
-
-    def _split(self, text: str) -> list[str]:
-        # No piece of the cache is as long as a text that must not be looked up.
-        return self._pieces.split(text) if len(text) <= _MAX_TEXT else [text]
 
     def _join(self, pieces: Iterable[bytes]) -> list[int]:
         return array("i", b"".join([self._prefix, *pieces, self._suffix])).tolist()
@@ -136,7 +135,7 @@ class CachingTokenizer:
         """Return the pieces of a text; none if it has to be tokenized as a whole."""
         if len(text) > _MAX_TEXT:
             return []
-        pieces, is_local = self._split(text), self._pieces.is_local
+        pieces, is_local = self._pieces.split(text), self._pieces.is_local
         return pieces if all(piece in cache or is_local(piece) for piece in pieces) else []
 
     def _new_ids(self, pieces: Iterable[str], cache: Mapping[str, bytes]) -> dict[str, bytes]:

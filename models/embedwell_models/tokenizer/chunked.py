@@ -30,6 +30,7 @@ Extract = Callable[[tokenizers.Encoding, int], list[T]]
 class ChunkedTokenizer:
     """Tokenizer of long texts; each chunk of a text gets the special tokens of a text.
 
+    encode: returns the ids of texts of a single chunk.
     count_limit in its methods: maximum number of tokens of a long text that are counted, to report
     the number of truncated tokens.
     """
@@ -49,7 +50,7 @@ class ChunkedTokenizer:
         self._rust, self._special_tokens = rust, special_tokens
         self._split_points, self._chunk_size = split_points, chunk_size
         self._max_length, self._max_excerpt = max_length, max_excerpt_size(max_length)
-        self._tokenizer = fastest_tokenizer(rust, special_tokens.prefix, special_tokens.suffix)
+        self.encode = fastest_tokenizer(rust, special_tokens.prefix, special_tokens.suffix).encode
 
     def is_single_chunk(self, text: str) -> bool:
         """Return whether a text is short enough for one chunk."""
@@ -59,13 +60,9 @@ class ChunkedTokenizer:
         """Yield the spans of a text's chunks; raises UnsplittableTextError."""
         return self._split_points.chunk_spans(text, self._chunk_size)
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts of a single chunk."""
-        return self._tokenizer.encode(texts)
-
     def chunk_ids(self, text: str, span: Span) -> list[int]:
         """Return the ids of a chunk."""
-        return self._tokenizer.encode([text[slice(*span)]])[0]
+        return self.encode([text[slice(*span)]])[0]
 
     def chunk_tokens(
         self, text: str, span: Span, extract: Extract[T], shift: int = 0, special: bool = True

@@ -169,10 +169,6 @@ class Tokenizer:
         with panics_as_model_errors(self._folder):
             return PairTemplate.detect(self._rust, sample_text(self._rust), segment_offset)
 
-    def count_limit(self, first: int, side: Side) -> int:
-        """Return the count_limit that suffices to know how many of the first tokens remain."""
-        return self.max_length + first if first and side == "left" else 0
-
     def ids_without_special(self, text: str, limit: float = math.inf) -> Steps[Sequence[int]]:
         """Return all ids of a text, in steps, without special tokens and without truncation.
 

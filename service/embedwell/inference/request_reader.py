@@ -373,8 +373,9 @@ class RequestReader:
         """Add rows to the costs of a request; raises TooLarge. texts: by default one for each."""
         costs.model_index = self._model
         costs.texts += len(rows) if texts is None else texts
-        costs.tokens += sum(row.tokens for row in rows)
-        costs.truncated += sum(row.dropped > 0 for row in rows)
+        for row in rows:
+            costs.tokens += row.tokens
+            costs.truncated += row.dropped > 0
         if costs.tokens > self._max_tokens:
             with service_errors():
                 check_tokens(costs.tokens, self._max_tokens)
