@@ -122,7 +122,10 @@ class Middleware:
         context = _new_context(scope, headers, path, traits, limits)
         request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
-        activity = self._begin_activity(traits, scope["method"])
+        only_observes = traits.is_monitoring and scope["method"] in _READING
+        activity = None if only_observes else self._activity
+        if activity is not None:
+            activity.begin()
         try:
             app = self._checked_app(scope, headers, traits, limits.size)
             await app(scope, _decompressed(request_body, headers, limits, context), sender)
@@ -136,14 +139,6 @@ class Middleware:
                 self._release(context.memory)
             if self._on_end is not None:
                 self._on_end(scope, sender.status or ClientDisconnected.status)
-
-    def _begin_activity(self, traits: RouteTraits, method: str) -> Activity | None:
-        """Count a request as open if it uses the server; return what counts its end."""
-        is_use = not (traits.is_monitoring and method in _READING)
-        if self._activity is None or not is_use:
-            return None
-        self._activity.begin()
-        return self._activity
 
     def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
         """Return the response for a request that the parser rejected, and count it."""

@@ -57,7 +57,10 @@ class TokenVectors:
 
 
 class MultiVectors:
-    """Computes token vectors of texts, for every API."""
+    """Computes token vectors of texts, for every API.
+
+    alone: whether the model has no other vectors, such as ColBERT, but unlike BGE-M3.
+    """
 
     def __init__(
         self,
@@ -73,16 +76,12 @@ class MultiVectors:
         """
         self._reader, self._pipeline = reader, pipeline
         self._rules, self.dim, self._comparisons = rules, dim, comparisons
+        self.alone = pipeline.output_names == (MULTI,)
 
     @property
     def offered(self) -> bool:
         """Whether the model has token vectors."""
         return self._rules is not None
-
-    @property
-    def alone(self) -> bool:
-        """Whether the model has no other vectors, such as ColBERT, but unlike BGE-M3."""
-        return self._pipeline.output_names == (MULTI,)
 
     async def vectors(
         self,

@@ -214,9 +214,9 @@ class Pipeline:
         """Raise BadRequest for an output that the model does not have."""
         if self._classifier is not None:
             raise NotOffered.by_classifier(self._classifier.reranks)
-        missing = next((name for name in names if name not in self.output_names), None)
-        if missing is not None:
-            raise NotOffered.vectors(missing, self.output_names)
+        for name in names:
+            if name not in self.output_names:
+                raise NotOffered.vectors(name, self.output_names)
 
     @contextmanager
     def _submitted(

@@ -143,14 +143,15 @@ class EmbedService:
         self, context: RequestContext, body: EmbedRequest
     ) -> EmbedResponse | BinaryResponse:
         """Respond to /embed."""
-        _check_token_fields(body, self.model.multi_vectors.alone)
+        only_tokens = self.model.multi_vectors.alone
+        _check_token_fields(body, only_tokens)
         if body.muvera is not None:
             _check_json(context, body)
             rows, vectors = await self.multi_vector.encodings(context, body, body.muvera)
             return self._respond(context, body, rows, vectors)
         if body.outputs is not None:
             return await self.outputs(context, body, body.outputs)
-        if self.model.multi_vectors.alone:
+        if only_tokens:
             self.model.pipeline.check_outputs(())
             if body.details:
                 return await self._token_vectors(context, body)

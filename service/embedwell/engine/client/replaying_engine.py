@@ -42,7 +42,7 @@ class Quarantine:
         self._counters, self._clock = counters, clock
         self._added = counters.allocate()
         self._hashes, self._ends = counters.allocate(_MAX_TEXTS), counters.allocate(_MAX_TEXTS)
-        self._loaded, self._end_by_hash = 0, dict[float, float]()
+        self._loaded, self._end_by_hash = 0.0, dict[float, float]()
 
     @property
     def added(self) -> int:
@@ -60,8 +60,8 @@ class Quarantine:
 
     def find(self, job: Job) -> int | None:
         """Return the index of the first quarantined text of a job, or None."""
-        if self._loaded != self.added:
-            self._loaded, self._end_by_hash = self.added, self._load()
+        if self._loaded != (added := self._counters.total(self._added)):
+            self._loaded, self._end_by_hash = added, self._load()
         if not self._end_by_hash:  # the usual case, without computing hashes
             return None
         now = self._clock()

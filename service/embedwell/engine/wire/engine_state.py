@@ -189,5 +189,7 @@ class Liveness:
         return self._exceeds(_HUNG_SECONDS, _HUNG_FACTOR)
 
     def _exceeds(self, seconds: float, factor: int) -> bool:
+        if self._seconds_without_progress < seconds:  # a cheap check for the usual case
+            return False
         expected = self._counters.total(CounterSlot.ENGINE_EXPECTED_SECONDS)
-        return self._seconds_without_progress >= max(seconds, factor * expected)
+        return self._seconds_without_progress >= factor * expected

@@ -1,7 +1,6 @@
 """Sentence vectors for every API: the request to which each is converted, and its service."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -130,9 +129,9 @@ class DenseVectorService:
             rows, vectors = _stack(await self._embed_chunks(context, body))
         else:
             inputs = input_list(body.inputs)
-            options = body.input_options(count_dropped=body.details).with_max_length(max_length)
-            if self.any_count:
-                options = replace(options, any_count=True)
+            options = body.input_options(
+                body.details, max_length=max_length, any_count=self.any_count
+            )
             context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
             self.model.pipeline.check_outputs([DENSE])
             rows = await self.model.reader.read(context, inputs, options)

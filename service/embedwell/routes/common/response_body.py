@@ -187,12 +187,14 @@ def binary_response(context: RequestContext, array: Array) -> BinaryResponse | N
 
 def check_json_fields(context: RequestContext, **fields: object) -> None:
     """Raise BadRequest if a field needs a JSON response, but the client prefers bytes."""
-    field = next((name for name, value in fields.items() if value), None)
-    if field is not None and preferred_media_type(context.accept) != JSON:
-        raise BadRequest(
-            f"{field} needs a JSON response; accept application/json, or leave {field} out",
-            param=field,
-        )
+    if preferred_media_type(context.accept) == JSON:
+        return
+    for field, value in fields.items():
+        if value:
+            raise BadRequest(
+                f"{field} needs a JSON response; accept application/json, or leave {field} out",
+                param=field,
+            )
 
 
 @lru_cache(maxsize=64)
