@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from embedwell_models import model_fingerprint, vision
-from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, IdRows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
@@ -187,7 +186,8 @@ class TokenIdEmbedder:
         self.patches, self.pages = description.patches, description.pages
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
-        self._batch = partial(_checked_batch, self.config, self.multi_vector)
+        bounds = self.config.num_ids, self.config.max_tokens, self.config.min_tokens
+        self._batch = partial(_checked_batch, bounds, self.multi_vector)
         self._vectors, self._output_computer = text_vectors(model), choose_output_computer(model)
         self._image_vectors: ImageVectors | None = None
         if model.images is not None:
@@ -365,13 +365,16 @@ class TokenIdEmbedder:
 
 
 def _checked_batch(
-    config: EncoderConfig,
+    bounds: tuple[int, int, int],
     rules: MultiVectorRules | None,
     ids: IdRows,
     prompt_token_counts: Sequence[int] = (),
 ) -> Batch:
-    """Return a batch of token ids; raises ValueError for ids and lengths that do not exist."""
+    """Return a batch of token ids; raises ValueError for ids and lengths that do not exist.
+
+    bounds: the arguments of Batch.check_bounds.
+    """
     batch = Batch.of(ids, prompt_token_counts)
-    batch.check_bounds(config.num_ids, config.max_tokens, config.min_tokens)
+    batch.check_bounds(*bounds)
     id = rules.unattended_id if rules else None
     return batch if id is None else batch.without_attention_to_trailing(id)

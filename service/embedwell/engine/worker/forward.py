@@ -139,13 +139,12 @@ def forward(model: ForwardModel, texts: BatchTexts) -> BatchVectors:
     batch that is too large for the device's memory succeeds in parts. Raises an error after which
     the device is unusable in this process: the engine exits, and the server starts another.
     """
-    count = len(texts.rows)
     try:
         return _checked(_encode(model, texts))
     except Exception as error:
         if is_device_lost(error):
             raise
-        out_of_memory = is_out_of_memory(error)
+        out_of_memory, count = is_out_of_memory(error), len(texts.rows)
         if count == 1:
             log.exception("a text of %d tokens cannot be encoded", texts.tokens)
             reason = (
