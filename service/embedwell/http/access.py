@@ -175,12 +175,9 @@ class LocalCors:
         self._app, self._cors = app, cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._cors if _has_local_origin(scope) else self._app
+        app = self._app
+        for name, value in scope.get("headers", ()):
+            if name == b"origin":
+                app = self._cors if is_local_origin(value.decode("latin-1")) else app
+                break
         await app(scope, receive, send)
-
-
-def _has_local_origin(scope: Scope) -> bool:
-    for name, value in scope.get("headers", ()):
-        if name == b"origin":
-            return is_local_origin(value.decode("latin-1"))
-    return False

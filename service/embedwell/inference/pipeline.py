@@ -268,9 +268,9 @@ def _record(costs: RequestCosts, times: Sequence[tuple[int, int]]) -> None:
     Jobs share batches, so they take from the start of the first to the end of the last.
     """
     if times:
-        start = min([start for start, _ in times])
-        costs.queue_us += start
-        costs.compute_us += max([end for _, end in times]) - start
+        starts, ends = zip(*times, strict=True)
+        costs.queue_us += min(starts)
+        costs.compute_us += max(ends) - min(starts)
 
 
 def _are_pages(rows: Sequence[InputRow]) -> bool:
