@@ -129,9 +129,8 @@ class DenseVectorService:
             rows, vectors = _stack(await self._embed_chunks(context, body))
         else:
             inputs = input_list(body.inputs)
-            options = body.input_options(
-                body.details, max_length=max_length, any_count=self.any_count
-            )
+            options = body.input_options(count_dropped=body.details)
+            options.max_length, options.any_count = max_length, self.any_count
             context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
             self.model.pipeline.check_outputs([DENSE])
             rows = await self.model.reader.read(context, inputs, options)

@@ -76,24 +76,15 @@ class ReadingBody(PromptBody):
     truncation_direction: TruncationDirection | None = None
     on_overflow: Overflow | None = None
 
-    def input_options(
-        self,
-        count_dropped: bool = False,
-        *,
-        max_length: int | None = None,
-        any_count: bool = False,
-    ) -> InputOptions:
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields.
 
         count_dropped: report how many tokens were cut off, even if that takes extra work.
-        max_length, any_count: see InputOptions.
         """
         return InputOptions(
             *(*_truncation(self), self.prompt, self.prompt_name, self.role, self.task),
             windows=self.on_overflow == "mean",
             count_dropped=count_dropped,
-            max_length=max_length,
-            any_count=any_count,
         )
 
     def options_without_windows(self) -> InputOptions:
