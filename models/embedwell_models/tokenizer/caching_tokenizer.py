@@ -94,13 +94,14 @@ class CachingTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text; raises TokenizerPanicError."""
-        cached, split, rows = self.cache.__getitem__, self._pieces.split, list[list[int]]()
-        for text in texts:
+        cached, split = self.cache.__getitem__, self._pieces.split
+        rows, new = list[list[int]](), list[int]()
+        for index, text in enumerate(texts):
             try:
                 rows.append(self._join(map(cached, split(text))))
             except KeyError:
                 rows.append([])
-        new = [index for index, row in enumerate(rows) if not row]
+                new.append(index)
         if new:
             try:
                 encoded = self._encode_new([texts[index] for index in new])

@@ -52,9 +52,8 @@ class SharedCounters:
     """
 
     def __init__(self, memory: mmap.mmap, rows: int, row: int) -> None:
-        self._rows = [
-            memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
-        ]
+        self._table = memoryview(memory).cast("d")
+        self._rows = [self._table[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)]
         self.index, self.row = row, self._rows[row]
         self._used, self._gauges = len(CounterSlot), OPEN_REQUESTS + 1
 
@@ -101,11 +100,11 @@ class SharedCounters:
 
     def largest(self, slot: int) -> float:
         """Return the largest value of a column."""
-        return max(row[slot] for row in self._rows)
+        return max(self._table[slot::_SLOTS])
 
     def total(self, slot: int) -> float:
         """Return the sum of a column."""
-        return sum([row[slot] for row in self._rows])  # for a few rows faster than a generator
+        return sum(self._table[slot::_SLOTS])
 
 
 def _size(rows: int) -> int:
