@@ -27,12 +27,9 @@ from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
 from embedwell_models.torch_backend.pooling import pool
-from embedwell_models.torch_backend.position_hooks import (
-    PaddedPositionTable,
-    PositionTable,
-    input_position_hooks,
-    set_angles,
-)
+from embedwell_models.torch_backend.position_builder import input_position_hooks
+from embedwell_models.torch_backend.position_hooks import PaddedPositionTable, PositionTable
+from embedwell_models.torch_backend.rotary import set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import HostCopy, Tensors, short_or_float32, to_tensors
 from embedwell_models.vectors import Doubles, Floats

@@ -51,7 +51,8 @@ from embedwell_models.torch_backend.operators import (
     PackedAttention,
     operators_for,
 )
-from embedwell_models.torch_backend.position_hooks import Rotary, layer_position_hooks
+from embedwell_models.torch_backend.position_builder import layer_position_hooks
+from embedwell_models.torch_backend.rotary import Rotary
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 

@@ -20,7 +20,7 @@ from embedwell_models.torch_backend.attention import (
 from embedwell_models.torch_backend.attention_trial import attention_works
 from embedwell_models.torch_backend.device import has_bfloat16, why_no_triton
 from embedwell_models.torch_backend.norm import SumAndNorm, sum_and_norm
-from embedwell_models.torch_backend.position_hooks import RotatePairs, rotate_pairs
+from embedwell_models.torch_backend.rotary import RotatePairs, rotate_pairs
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _DTYPES = (torch.bfloat16, torch.float16)

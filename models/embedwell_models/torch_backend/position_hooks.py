@@ -6,24 +6,16 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 import sys
 from collections.abc import Hashable
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec
-from embedwell_models.cpu_backend.input_tables import position_table
 from embedwell_models.positions import schemes, tables
 from embedwell_models.records import record
 from embedwell_models.torch_backend.norm import HeadNorms
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import Tensors, text_products, to_device
-
-_SHORTEST_TABLE = 512  # positions of the first table of rotations
+from embedwell_models.torch_backend.tensors import text_products, to_device
 
 
 @record
@@ -137,104 +129,6 @@ class PaddedPositionTable(PositionHooks):
         return hidden + self.table.index_select(0, rows)
 
 
-class RotatePairs(Protocol):
-    """Rotate the first features of heads (T, H, Dh), maybe in place.
-
-    cos, sin: (T, rotated features / 2). interleaved: whether pairs are the columns (2i, 2i + 1);
-    otherwise they are a half of the rotated features apart. norms: of the heads, computed first;
-    given only where Operators.norms_heads.
-    """
-
-    def __call__(
-        self,
-        heads: Tensor,
-        cos: Tensor,
-        sin: Tensor,
-        *,
-        interleaved: bool,
-        norms: HeadNorms | None = None,
-    ) -> Tensor: ...
-
-
-def rotate_pairs(
-    heads: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    *,
-    interleaved: bool,
-    norms: HeadNorms | None = None,
-) -> Tensor:
-    """Rotate pairs on any device, see RotatePairs."""
-    assert norms is None
-    dim, cos, sin = 2 * cos.shape[1], cos[:, None], sin[:, None]
-    rotated, rest = heads[..., :dim], heads[..., dim:]
-    if interleaved:
-        a, b = rotated[..., 0::2], rotated[..., 1::2]
-        pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
-    else:
-        a, b = rotated.chunk(2, dim=-1)
-        pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-    return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
-
-
-class Rotary(PositionHooks):
-    """Rotation of pairs of features (Su et al. 2021, arXiv 2104.09864)."""
-
-    def __init__(self, scheme: schemes.Rotary, rotate_pairs: RotatePairs = rotate_pairs) -> None:
-        self.cache_key = self.scheme = scheme
-        self.longest_recordable = tables.longest_unscaled(scheme)
-        self._rotate_pairs = rotate_pairs
-        # Of several lengths; none is released, because recorded passes read it at its address.
-        self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
-
-    def rotate(
-        self, heads: Tensor, layout: SequenceLayout, norms: HeadNorms | None = None
-    ) -> Tensor:
-        key = (self.scheme, heads.dtype)
-        cos, sin = layout.cached(key, lambda each: self._cos_sin(each, heads.dtype).unbind())
-        interleaved = self.scheme.interleaved
-        return self._rotate_pairs(heads, cos, sin, interleaved=interleaved, norms=norms)
-
-    def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> Tensor:
-        # (2, T, dim / 2)
-        longest, device = layout.shape.max_length, layout.positions.device
-        if longest > self.longest_recordable:
-            return self._cos_sin_of_lengths(layout).to(dtype)
-        key = (max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length()), dtype, device)
-        if key not in self._tables:
-            radians = torch.from_numpy(tables.radians(np.arange(key[0]), self.scheme))
-            table = _scaled_cos_sin(self.scheme, radians)
-            self._tables[key] = table.to(dtype).to(device)
-        return self._tables[key].index_select(1, layout.positions)
-
-    def _cos_sin_of_lengths(self, layout: SequenceLayout) -> Tensor:
-        # Each text has frequencies of its own length.
-        lengths = tables.scaled_lengths(self.scheme, np.array(layout.host_lengths))
-        distinct, index = np.unique(lengths, return_inverse=True)
-        rows = np.stack([tables.frequencies(self.scheme, length) for length in distinct.tolist()])
-        (flat,) = to_device(layout.positions.device, torch.from_numpy(rows[index]).flatten())
-        frequencies = flat.view(len(index), -1)
-        of_tokens = frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
-        angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
-        angles[: layout.tokens] = of_tokens * layout.positions[: layout.tokens, None]
-        return _scaled_cos_sin(self.scheme, angles)
-
-
-def set_angles(
-    layout: SequenceLayout, scheme: schemes.Rotary, angles: Tensor, dtype: torch.dtype
-) -> None:
-    """Let `Rotary` rotate by these angles (rows, dim / 2), not by the positions.
-
-    dtype: type of queries and keys.
-    """
-    cos_sin = _scaled_cos_sin(scheme, angles).to(dtype)
-    layout.cached((scheme, dtype), lambda _: cos_sin.unbind())
-
-
-def _scaled_cos_sin(scheme: schemes.Rotary, angles: Tensor) -> Tensor:
-    return torch.stack([angles.cos(), angles.sin()]) * scheme.scaling.magnitude
-
-
 class Alibi(PositionHooks):
     """A penalty for distance with a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
 
@@ -337,71 +231,3 @@ class TransformerXL(PositionHooks):
         keys = self._weight @ relative.T  # (H, Dh, distances)
         scores = text_products(query + self._shift[:, None], keys)
         return scores.gather(-1, index.expand(scores.shape[:3] + index.shape[1:]))
-
-
-def input_position_hooks(
-    config: EncoderConfig, arrays: Weights, device: torch.device
-) -> PositionHooks:
-    """Build the hooks of the positions that are added to the token vectors."""
-    array, padding = position_table(config, arrays)
-    if array is None:
-        return PositionHooks()
-    table = torch.from_numpy(array).to(device)
-    return PositionTable(table) if padding < 0 else PaddedPositionTable(table, padding)
-
-
-def layer_position_hooks(  # noqa: PLR0913 - one is keyword-only
-    config: EncoderConfig,
-    weights: Tensors,
-    name: str,
-    attention: AttentionSpec,
-    like: Tensor,
-    *,
-    rotate_pairs: RotatePairs = rotate_pairs,
-) -> PositionHooks:
-    """Build the hooks of the attention of one layer.
-
-    name: prefix of the layer's tensors. like: any tensor of the layers' device and dtype.
-    """
-    match scheme := attention.positions:
-        case schemes.Rotary():
-            return Rotary(scheme, rotate_pairs)
-        case schemes.Alibi():
-            slopes = tables.alibi_slopes(attention.heads, scheme.steepest)
-            return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
-        case schemes.Buckets():
-            layer = "" if scheme.shared else name
-            table = weights["bias_table" if scheme.shared else f"{name}.layer_bias_table"]
-            return Buckets(scheme, table.to(like.device), layer)
-        case schemes.Disentangled():
-            return _disentangled(config, scheme, weights, name, like)
-        case schemes.TransformerXL():
-            split = (attention.heads, attention.head_size, -1)
-            # The query already includes its own bias.
-            shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
-            weight = weights[f"{name}.relative.weight"].view(split).to(like)
-            return TransformerXL(scheme, weight, shift.view(split[:2]).to(like))
-    return PositionHooks()
-
-
-def _disentangled(
-    config: EncoderConfig,
-    scheme: schemes.Disentangled,
-    weights: Tensors,
-    layer: str,
-    like: Tensor,
-) -> Disentangled:
-    table = weights["relative_table"]
-    if "relative_norm.weight" in weights:
-        weight, bias = (weights[f"relative_norm.{part}"] for part in ("weight", "bias"))
-        table = F.layer_norm(table, table.shape[1:], weight, bias, config.norm_eps)
-    before = "" if scheme.shared else "position_"
-
-    def project(part: str) -> Tensor:
-        name = f"{layer}.{before}{part}"
-        if f"{name}.weight" not in weights:  # the checkpoint does not add this score
-            return table.new_zeros(0)
-        rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
-        return rows.view(len(table), config.attention.heads, -1).to(like)
-
-    return Disentangled(scheme, project("query"), project("key"))

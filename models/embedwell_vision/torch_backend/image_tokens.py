@@ -24,7 +24,7 @@ from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm
-from embedwell_models.torch_backend.position_hooks import set_angles
+from embedwell_models.torch_backend.rotary import set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats

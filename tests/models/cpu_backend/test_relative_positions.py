@@ -18,7 +18,7 @@ from embedwell_models.cpu_backend.relative_positions import (
 from embedwell_models.positions.schemes import Alibi, Buckets, Disentangled, Rotary, Scheme
 from embedwell_models.positions.tables import relative_positions
 from embedwell_models.torch_backend.linear_adapters import device_linear
-from embedwell_models.torch_backend.position_hooks import layer_position_hooks
+from embedwell_models.torch_backend.position_builder import layer_position_hooks
 from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 from tests.models.shapes import KINDS, deberta, random_weights, shape

@@ -6,7 +6,7 @@ import torch
 from embedwell_models.cpu_backend.rope_cache import RopeCache, paired_order
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.positions.schemes import Alibi, Rotary, Scaling
-from embedwell_models.torch_backend.position_hooks import Rotary as Twin
+from embedwell_models.torch_backend.rotary import Rotary as Twin
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 PLAIN = Rotary(dim=8)

@@ -21,7 +21,7 @@ from embedwell_models.torch_backend.operators import (
     Operators,
     PackedAttention,
 )
-from embedwell_models.torch_backend.position_hooks import rotate_pairs
+from embedwell_models.torch_backend.rotary import rotate_pairs
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import efficient_kernel

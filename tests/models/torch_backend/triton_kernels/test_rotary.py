@@ -13,7 +13,7 @@ from embedwell_models.torch_backend.norm import (
     RMSNorm,
     identity,
 )
-from embedwell_models.torch_backend.position_hooks import Rotary as Hooks
+from embedwell_models.torch_backend.rotary import Rotary as Hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.rotary import rotate_in_place
 
