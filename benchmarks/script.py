@@ -15,8 +15,13 @@ from benchmarks.machine import cores
 from embedwell_models.hub.sources import DEFAULT
 
 
-def parser(about: str | None, name: str) -> argparse.ArgumentParser:
-    """Return the parser of the command line. name: prefix of the result file."""
+def parser(
+    about: str | None, name: str, models: Sequence[str] | None = None
+) -> argparse.ArgumentParser:
+    """Return the parser of the command line.
+
+    name: prefix of the result file. models: names of the only models, the default first.
+    """
     command_line = argparse.ArgumentParser(
         description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -24,7 +29,10 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
     today = datetime.datetime.now(datetime.UTC).date()
     file = Path(__file__).parent / "results" / f"{name}-{today}.json"
     add = command_line.add_argument
-    add("--model", default=DEFAULT, help="a folder or a bundled name")
+    if models is None:
+        add("--model", default=DEFAULT, help="a folder or a bundled name")
+    else:
+        add("--model", default=models[0], choices=models, help="whose shape a model has")
     add("--rounds", type=int, default=5, help="how often each contestant has its turn")
     add("--only", action="append", default=[], metavar="TEXT", help="contestants named so")
     add("--threads", type=int, default=cores(), help="of each contestant")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.script import choose
+from benchmarks.script import choose, parser
 
 NAMES = ["OpenVINO, int8", "this, float32", "this, int8"]
 
@@ -20,3 +20,11 @@ def test_a_text_in_no_name_of_a_contestant_is_an_error_that_lists_the_names() ->
         "--only 'embedwell' matches no contestant; "
         "choose from: OpenVINO, int8; this, float32; this, int8"
     )
+
+
+def test_a_benchmark_may_have_models_of_its_own() -> None:
+    own = parser("about", "name", ["a", "b"])
+    assert own.parse_args([]).model == "a" and own.parse_args(["--model", "b"]).model == "b"
+    with pytest.raises(SystemExit):
+        own.parse_args(["--model", "c"])
+    assert parser("about", "name").parse_args(["--model", "c"]).model == "c"
