@@ -153,6 +153,9 @@ def _save_tokenizer(target: Path, special: Sequence[str]) -> dict[str, int]:
     roles = {"pad_token": special[0], "eos_token": special[0]}
     fast: Any = PreTrainedTokenizerFast
     fast(tokenizer_object=rust, model_max_length=8192, **roles).save_pretrained(target)
+    file = target / "tokenizer_config.json"
+    named = {"tokenizer_class": "PreTrainedTokenizerFast"}  # a name that transformers 4 knows, too
+    file.write_text(json.dumps(json.loads(file.read_text()) | named), encoding="utf-8")
     return rust.get_vocab()
 
 
