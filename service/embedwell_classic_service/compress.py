@@ -62,8 +62,8 @@ _CHOICES = ("dimensions", "int8", "codes", "tiers", "hash_rows")
 def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) -> None:
     """Write a smaller copy of MODEL, which is a table of vectors.
 
-    MODEL is of word vectors, StaticEmbedding or model2vec. Prints the bytes of both tables, and
-    their scores on pairs of texts.
+    MODEL has word vectors, or is one of StaticEmbedding or model2vec. Prints the bytes of both
+    tables, and their scores on pairs of texts.
     """
     choices = {name: flags.pop(name) for name in _CHOICES}
     if not any((corpus, *choices.values())):
