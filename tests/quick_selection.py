@@ -18,7 +18,6 @@ LEFT_OUT = {  # subjects, with patterns of their files
             for name in [
                 "batches",
                 "config_keys",
-                "embedding_gemma2",
                 "installed",
                 "jina_bert",
                 "jina_v5",

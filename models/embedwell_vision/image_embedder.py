@@ -26,6 +26,7 @@ from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.attention_pooling import AttentionPooling
+from embedwell_vision.image_weights import channels_first
 from embedwell_vision.options import value_table
 from embedwell_vision.positions import stretched_table
 from embedwell_vision.references import ReferenceImageEmbedder
@@ -135,7 +136,7 @@ class ImageParts:
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
         self._positions = tensors.get("patch.positions")
         if spec.positions:  # its patches have the channels last
-            weight = _channels_first(weight, spec.patch_size)
+            weight = channels_first(weight, spec.patch_size)
         self._project = backend.device_linear(weight, bias)
         path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
@@ -203,12 +204,6 @@ def _connector(tensors: Weights, linear: LinearFactory) -> Callable[[Floats], Fl
     )
     first, second = linear(*up, "gelu"), linear(*down)
     return lambda blocks: second(first(layer_norm(blocks, *norm, _CONNECTOR_EPS)))
-
-
-def _channels_first(weight: Floats, side: int) -> Floats:
-    # (D, side * side * 3) -> (D, 3 * side * side)
-    by_pixel = weight.reshape(-1, side, side, 3).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(by_pixel).reshape(weight.shape)
 
 
 def _candidates(dtype: str, spec: ImageSpec, cpu_features: frozenset[str]) -> list[str]:

@@ -21,6 +21,7 @@ from embedwell_models.encoder.layers import layer_norm
 from embedwell_models.loading.backends import OUTSIDE_LAYERS
 from embedwell_models.records import record
 from embedwell_models.vectors import Floats
+from embedwell_vision.image_weights import PlaceTables
 from embedwell_vision.images.patches import Patches
 from embedwell_vision.positions import PatchPlaces, Windows
 from embedwell_vision.specs import ImageTokenSpec
@@ -60,7 +61,9 @@ class KernelImageTokenEncoder:
         unbiased = np.zeros(len(patch), np.float32)
         self._project = linear(patch, weights.get("patch.bias", unbiased))
         self._positions = weights.get("patch.positions")
-        self._connect = _connector("connector", spec, weights, linear)
+        self._places = PlaceTables.of(weights, config.hidden_size)
+        build = _mean_connector if spec.of_gemma else _connector
+        self._connect = build("connector", spec, weights, linear)
         self._added = {
             index: _connector(f"connector.{place}", spec, weights, linear)
             for place, index in enumerate(spec.deepstack)
@@ -75,6 +78,8 @@ class KernelImageTokenEncoder:
         if self._positions is not None:
             for rows, shares in places.corners(self._spec.grid):
                 states += self._positions[rows] * shares[:, None]
+        if self._places is not None:
+            states += self._places.vectors(places)
         whole = within = np.array([len(states)])
         if windows:
             within = windows.counts * block
@@ -134,10 +139,30 @@ def _connector(
     def connect(states: Floats) -> Floats:
         rows = np.ascontiguousarray(states.reshape(-1, normed))
         if config.norm == "rms":
-            squares = np.square(rows).mean(axis=-1, keepdims=True)
-            rows = rows / np.sqrt(squares + np.float32(config.norm_eps)) * scale
+            rows = _rms_norm(rows, config.norm_eps) * scale
         else:
             rows = layer_norm(rows, scale, shift, config.norm_eps)
         return second(first(rows.reshape(-1, joined)))
 
     return connect
+
+
+def _mean_connector(
+    name: str, spec: ImageTokenSpec, weights: StoredWeights, linear: KernelLinearFactory
+) -> Callable[[Floats], Floats]:
+    """Build the projection of the means of blocks to tokens of a text: (N, width) -> (n, D)."""
+    config, block, weight = spec.encoder.config, spec.merge**2, weights[f"{name}.weight"]
+    project = linear(weight, np.zeros(len(weight), np.float32))
+    scale = np.float32(config.hidden_size**0.5)
+
+    def connect(states: Floats) -> Floats:
+        means = states.reshape(-1, block, config.hidden_size).mean(axis=1) * scale
+        return project(_rms_norm(means, config.norm_eps))
+
+    return connect
+
+
+def _rms_norm(rows: Floats, eps: float) -> Floats:
+    squares = np.square(rows).mean(axis=-1, keepdims=True)
+    normed: Floats = rows / np.sqrt(squares + np.float32(eps))
+    return normed

@@ -13,13 +13,19 @@ from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.families import nomic
 from embedwell_models.families.unread_keys import unread_keys
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.chat_template import (
+    keeps_texts,
+    read_text_format,
+    template_files,
+)
 from embedwell_models.model_files.modules import IMAGE_ENCODER, ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.output_names import DENSE
 from embedwell_models.tokenizer.formats import TextFormat
 from embedwell_models.vectors import Floats
 from embedwell_vision.families import nomic_vision
-from embedwell_vision.images import pages, patches, preprocessing, tiles
+from embedwell_vision.images import filled_patches, pages, patches, preprocessing, tiles
+from embedwell_vision.images.filled_patches import FilledPatchPreprocessing
 from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import Preprocessing
@@ -42,6 +48,8 @@ def with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDes
         spec = replace(spec, images=read_other_encoder(images), image_tokens=None)
     embeds = not description.classifier and not description.multi_vector
     text_format = description.recipe.text_format if embeds else None
+    if embeds and isinstance(spec.image_tokens, ImageTokenSpec) and spec.image_tokens.of_gemma:
+        text_format = _plain_format(path / encoder.path)
     description = replace(
         description,
         spec=spec,
@@ -93,6 +101,8 @@ def files(model: ModelDescription) -> list[Path]:
         options.append(model.image_encoder / "config.json")
     if isinstance(model.patches, TilePreprocessing):
         options += tiles.files(model.encoder)
+    elif isinstance(model.patches, FilledPatchPreprocessing):
+        options += filled_patches.files(model.encoder) + template_files(model.encoder)
     elif model.patches:
         options += patches.files(model.encoder)
     return options + (pages.files(model.encoder) if model.pages else [])
@@ -159,15 +169,26 @@ def _read_patches(
         return None
     own_code = by_own_code(folder, encoder)
     before, after = text_format.image.split(images.placeholder)
-    read = PatchPreprocessing.read(
+    kind = FilledPatchPreprocessing if images.of_gemma else PatchPreprocessing
+    read = kind.read(
         folder / encoder.path,
         images,
-        (before, after),
+        (before + images.around[0], images.around[1] + after),
         _bounds(folder, encoder, images.pixels if own_code else None),
         images.earlier_pixels if own_code else None,
     )
     takes_prompt, single = text_format.instructs_images, text_format.single_images
     return read and replace(read, takes_prompt=takes_prompt, single=single)
+
+
+def _plain_format(encoder: Path) -> TextFormat | None:
+    """Return the format of a template that keeps a text as it is, with its text of an image.
+
+    None for a folder without such a template, or without preprocessing of images.
+    """
+    if not filled_patches.files(encoder) or not keeps_texts(encoder):
+        return None
+    return read_text_format(encoder, {}, "structured")
 
 
 def _bounds(

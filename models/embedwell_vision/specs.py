@@ -55,13 +55,15 @@ class ImageTokenSpec:
 
     encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
     merge: patches of a side of the block that becomes one token. grid: side of the table of
-    positions; 0 without one. window: blocks of a side of a window of attention, and whole_layers:
-    layers without windows; 0 and none if all layers are. deepstack: layers whose states are added
-    to the text encoder's first states, after as many of its layers. id: the token id that stands
-    for one vector. placeholder: its text. sections: numbers of pairs of a head that the time, row
-    and column of a token rotate; None if tokens of an image have the positions of tokens of a text.
-    in_turns: whether the three take pairs in turns, not one part of the head each. pooled: ids of
-    the first and the last of the tokens that are pooled to the vector of an image; None for all.
+    positions, or rows of those of Gemma 4; 0 without one. window: blocks of a side of a window of
+    attention, and whole_layers: layers without windows; 0 and none if all layers are. deepstack:
+    layers whose states are added to the text encoder's first states, after as many of its layers.
+    id: the token id that stands for one vector. placeholder: its text. around: texts that the
+    processor puts around these. sections: numbers of pairs of a head that the time, row and column
+    of a token rotate; None if tokens of an image have the positions of tokens of a text. in_turns:
+    whether the three take pairs in turns, not one part of the head each. pooled: ids of the first
+    and the last of the tokens that are pooled to the vector of an image; None for all. of_gemma:
+    whether the encoder and the sizes are those of Gemma 4, see `families.gemma4_vision`.
     pixels: least and most pixels of a resized image in the code of the model's authors, which
     replace those of its processor; None without such code, or for a bound of the processor's file.
     earlier_pixels: the same, for a resizing before that one; None if there is none.
@@ -82,6 +84,8 @@ class ImageTokenSpec:
     placeholder: str = "<|image_pad|>"
     window: int = 0
     whole_layers: tuple[int, ...] = ()
+    around: tuple[str, str] = ("", "")
+    of_gemma: bool = False
 
     def sees_whole(self, layer: int) -> bool:
         """Whether a layer attends to the whole image."""

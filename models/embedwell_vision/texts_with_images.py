@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, EncoderOfVectors, Inputs
@@ -19,6 +18,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.vectors import Doubles, Floats
+from embedwell_vision import image_weights
 from embedwell_vision.image_tokens import ImageTokens, KernelImageTokenEncoder
 from embedwell_vision.images.patches import Patches
 from embedwell_vision.specs import ImageTokenSpec
@@ -43,7 +43,7 @@ def load(  # noqa: PLR0913, PLR0917 - the parts of one model
     """
     spec = description.spec.image_tokens
     assert isinstance(spec, ImageTokenSpec)
-    tensors = weights.load(description.encoder, spec.encoder)
+    tensors = image_weights.load(description.encoder, spec)
     images: ImageTokenEncoder
     if on_torch:
         from embedwell_vision.torch_backend.image_tokens import load as load_on_torch
@@ -73,18 +73,23 @@ class TextsWithImages:
 
         batch: of one text, with `spec.id` for each token of an image.
         """
-        return self._encoder.vectors_at(*self._read(batch, images), poolings)
+        read, additions = self._read(batch, images)
+        if self._spec.sections is None:
+            return self._encoder.vectors(read, poolings)
+        angles = self._angles(batch, images, self._spec.sections)
+        return self._encoder.vectors_at(read, angles, additions, poolings)
 
     def states(self, batch: Batch, images: Sequence[Patches]) -> Floats:
         """Return the last hidden states of a text with images: (T, D). batch: see `vectors`."""
-        return self._encoder.states_at(*self._read(batch, images))
+        read, additions = self._read(batch, images)
+        if self._spec.sections is None:
+            return self._encoder.states(read, self._inputs.config.num_layers)
+        angles = self._angles(batch, images, self._spec.sections)
+        return self._encoder.states_at(read, angles, additions)
 
-    def _read(
-        self, batch: Batch, images: Sequence[Patches]
-    ) -> tuple[Batch, Doubles, Sequence[Floats]]:
-        """Return the token vectors, the angles and the additions, see EncoderOfVectors."""
-        is_image, merge = batch.ids == self._spec.id, self._spec.merge
-        grids = [(image.rows // merge, image.columns // merge) for image in images]
+    def _read(self, batch: Batch, images: Sequence[Patches]) -> tuple[Batch, Sequence[Floats]]:
+        """Return the token vectors and the additions, see EncoderOfVectors."""
+        is_image = batch.ids == self._spec.id
         vectors = self._inputs.part("token", batch).copy()
         computed = [self._images(image) for image in images]
         vectors[is_image] = np.concatenate([image.tokens for image in computed])
@@ -92,18 +97,18 @@ class TextsWithImages:
         for parts in zip(*(image.additions for image in computed), strict=True):
             additions.append(np.zeros_like(vectors))
             additions[-1][is_image] = np.concatenate(parts)
-        read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
-        return read, self._angles(is_image, grids), additions
+        return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors), additions
 
-    def _angles(self, is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Doubles:
-        scheme = self._inputs.config.attention.positions
+    def _angles(
+        self, batch: Batch, images: Sequence[Patches], sections: tuple[int, int, int]
+    ) -> Doubles:
+        scheme, merge = self._inputs.config.attention.positions, self._spec.merge
         assert isinstance(scheme, Rotary)
         frequencies = tables.frequencies(scheme)
-        if self._spec.sections is None:
-            plain: Doubles = np.arange(len(is_image))[:, None] * frequencies
-            return plain
-        axes = axis_of_pairs(self._spec.sections, len(frequencies), self._spec.in_turns)
-        angles: Doubles = axis_positions(is_image, grids)[axes].T * frequencies
+        grids = [(image.rows // merge, image.columns // merge) for image in images]
+        axes = axis_of_pairs(sections, len(frequencies), self._spec.in_turns)
+        positions = axis_positions(batch.ids == self._spec.id, grids)
+        angles: Doubles = positions[axes].T * frequencies
         return np.ascontiguousarray(angles)
 
 

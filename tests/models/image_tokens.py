@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from embedwell_models import families
-from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import Device
 from embedwell_models.loading.backends import why_torch_by_headers
+from embedwell_vision import image_weights
 from embedwell_vision.image_tokens import KernelImageTokenEncoder
 from embedwell_vision.images.patches import Patches
 from embedwell_vision.specs import ImageTokenSpec
@@ -63,7 +63,7 @@ def grid(images: Sequence[Patches]) -> Tensor:
 def encoders(folder: Path, dtype: str = "float32") -> list[ImageTokenEncoder]:
     """The encoder on torch, and that in the kernels if they compute it."""
     images, features = read(folder), library.features("auto")
-    tensors = weights.load(folder, images.encoder)
+    tensors = image_weights.load(folder, images)
     found: list[ImageTokenEncoder] = [load_on_torch(images, tensors, CPU, dtype, features)]
     if why_torch_by_headers(images.encoder, folder, CPU, features) is None:
         found.append(KernelImageTokenEncoder(images, tensors, dtype, features))

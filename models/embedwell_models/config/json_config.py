@@ -83,12 +83,13 @@ _KEYS: Mapping[_Kind, str] = {
     "embed_dim width head_width pt_hw_seq_len "
     "truncate_dim block_size num_random_blocks d_head "
     "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim "
-    "query_max_length document_max_length encoder_chunk_size",
+    "query_max_length document_max_length encoder_chunk_size position_embedding_size",
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
     "num_attention_heads num_heads n_heads n_head encoder_attention_heads encoder_layers "
     "num_key_value_heads num_global_key_value_heads "
     "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks "
-    "start_layer layer_sep linear_num_key_heads linear_num_value_heads full_attention_interval",
+    "start_layer layer_sep linear_num_key_heads linear_num_value_heads full_attention_interval "
+    "pooling_kernel_size",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "

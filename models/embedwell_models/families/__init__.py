@@ -45,7 +45,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     *_of("rare", "qwen3_5"),
     "gemma",
     *_of("rare", "cost_wise_gemma", "t5gemma2"),
-    "embedding_gemma2",
+    *_of("vision", "embedding_gemma2"),
     *_of("rare", "gpt2", "gpt_neo", "gpt_neox", "gptj", "bloom", "mpt", "lfm2"),
     *_of("vision", "clip", "siglip", "jina_clip", "colmodernvbert", "colidefics3", "colpali"),
     *_of("vision", "colqwen2", "colqwen3", "colqwen3_5"),

@@ -55,7 +55,11 @@ _MODULES = (  # with names in EncoderConfig, and values of model_type: "-" for a
     ("gemma", "gemma gemma2 gemma3_text gemma3", "gemma gemma2 gemma3_text gemma3"),
     ("embedwell_rare.families.cost_wise_gemma", "cost_wise_gemma", "cost_wise_gemma"),
     ("embedwell_rare.families.t5gemma2", "t5gemma2", "t5gemma2"),
-    ("embedding_gemma2", "embedding_gemma2", "embedding_gemma2 embedding_gemma2_text"),
+    (
+        "embedwell_vision.families.embedding_gemma2",
+        "embedding_gemma2",
+        "embedding_gemma2 embedding_gemma2_text",
+    ),
     ("embedwell_rare.families.gpt2", "gpt2", "gpt2"),
     ("embedwell_rare.families.gpt_neo", "gpt_neo", "gpt_neo"),
     ("embedwell_rare.families.gpt_neox", "gpt_neox", "gpt_neox"),

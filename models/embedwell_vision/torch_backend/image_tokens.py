@@ -8,9 +8,10 @@ import threading
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.checkpoint.weights import StoredWeights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
@@ -26,9 +27,10 @@ from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm
 from embedwell_models.torch_backend.rotary import set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import to_tensors
+from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 from embedwell_models.vectors import Floats
 from embedwell_vision.image_tokens import ImageTokens, patch_order
+from embedwell_vision.image_weights import PlaceTables
 from embedwell_vision.images.patches import Patches
 from embedwell_vision.positions import PatchPlaces, Windows
 from embedwell_vision.specs import ImageTokenSpec
@@ -55,7 +57,7 @@ class _Merger:
 
 def load(
     spec: ImageTokenSpec,
-    weights: Weights,
+    weights: StoredWeights,
     device: Device,
     dtype: str,
     cpu_features: frozenset[str],
@@ -69,7 +71,11 @@ class ImageTokenEncoder:
     """Transformer over the patches of an image of any size, with positions of two axes."""
 
     def __init__(
-        self, spec: ImageTokenSpec, weights: Weights, linear: LinearFactory, device: torch.device
+        self,
+        spec: ImageTokenSpec,
+        weights: StoredWeights,
+        linear: LinearFactory,
+        device: torch.device,
     ) -> None:
         config, tensors = spec.encoder.config, to_tensors(weights, device)
         self._spec, self._device, self._lock = spec, device, threading.Lock()
@@ -93,7 +99,8 @@ class ImageTokenEncoder:
                 name != "connector",
             )
 
-        self._merger = merger("connector")
+        self._places = PlaceTables.of(weights, config.hidden_size)
+        self._merger = _means(spec, tensors, linear) if spec.of_gemma else merger("connector")
         self._added = {
             index: merger(f"connector.{place}") for place, index in enumerate(spec.deepstack)
         }
@@ -114,6 +121,9 @@ class ImageTokenEncoder:
         hidden = self._project(values.to(self._device, dtype)).float()
         if self._positions is not None:
             hidden = hidden + self._interpolated(self._positions, places)
+        if self._places is not None:
+            vectors = torch.from_numpy(self._places.vectors(places))
+            hidden = hidden + vectors.to(self._device)
         padded = hidden.new_zeros(layouts[0].rows, hidden.shape[1])
         padded[: len(hidden)] = hidden
         states, added = padded.to(dtype), {}
@@ -149,6 +159,19 @@ class ImageTokenEncoder:
             * torch.from_numpy(shares).to(self._device)[:, None]
             for rows, shares in places.corners(self._spec.grid)
         )
+
+
+def _means(spec: ImageTokenSpec, tensors: Tensors, linear: LinearFactory) -> Norm:
+    """Build the projection of the means of blocks to tokens of a text: (N, width) -> (n, D)."""
+    config, block, weight = spec.encoder.config, spec.merge**2, tensors["connector.weight"]
+    project = linear(weight, weight.new_zeros(len(weight)), name="connector")
+    width, dtype = config.hidden_size, linear.dtype
+
+    def connect(states: Tensor) -> Tensor:
+        means = states.float().reshape(-1, block, width).mean(1) * width**0.5
+        return project(F.rms_norm(means, (width,), eps=config.norm_eps).to(dtype))
+
+    return connect
 
 
 def _array(tensor: Tensor) -> Floats:

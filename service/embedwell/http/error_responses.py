@@ -140,6 +140,12 @@ _LISTS = {
 """Maps the name of a union's branch for lists to the values that the union accepts."""
 
 
+_OTHER_MEDIA = (
+    ": videos and sounds are not read; send a video's frames as images, or use "
+    "sentence-transformers"
+)
+
+
 def _message(problem: ErrorDetails) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
@@ -147,7 +153,9 @@ def _message(problem: ErrorDetails) -> str:
     if problem["type"] == "union_tag_invalid":
         context = problem["ctx"]
         field, known = context["discriminator"], context["expected_tags"]
-        return f"{field} should be one of {known}, not {context['tag']!r}"
+        tag = context["tag"]
+        advice = _OTHER_MEDIA if any(medium in tag for medium in ("audio", "video")) else ""
+        return f"{field} should be one of {known}, not {tag!r}{advice}"
     if problem["type"] == "union_tag_not_found":
         return f"the field {problem['ctx']['discriminator']} is missing"
     if problem["type"] == "bool_type":

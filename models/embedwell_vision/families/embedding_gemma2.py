@@ -1,7 +1,7 @@
-"""EmbeddingGemma 2 for texts: a bidirectional Gemma with an input gate in each layer.
+"""EmbeddingGemma 2 for texts and images: a bidirectional Gemma with an input gate in each layer.
 
-Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. The encoders of
-images, sounds and videos are not read.
+Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. The encoder of sounds
+is not read.
 """
 
 from dataclasses import asdict, replace
@@ -17,6 +17,8 @@ from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.records import record
+from embedwell_vision.families import gemma4_vision
+from embedwell_vision.specs import ImageTokenSpec
 
 _TEXT = "language_model."
 _PROJECTION = "embedding_projection.weight"
@@ -40,11 +42,28 @@ def read(options: JsonConfig) -> ModelSpec:
 
 
 def _whole(options: JsonConfig) -> ModelSpec:
-    """Build the spec of the text encoder of a model that also reads other media."""
+    """Build the spec of a model that also reads other media."""
     text = options.nested("text_config")
     text.require("model_type", "embedding_gemma2_text")
     spec = _spec(text, _TEXT)
-    return replace(spec, placeholders=_placeholders(options, text, spec.config.vocab_size))
+    placeholders = _placeholders(options, text, spec.config.vocab_size)
+    return replace(spec, placeholders=placeholders, image_tokens=_images(options, spec.config))
+
+
+def _images(options: JsonConfig, text: EncoderConfig) -> ImageTokenSpec | None:
+    """Build the spec of the image encoder; None for a file without vision_config."""
+    if not options.get("vision_config", {}):
+        return None
+    id = options.get("image_token_id", _PLACEHOLDERS["image"])
+    if id not in range(text.vocab_size):
+        raise options.unsupported("image_token_id", id, f"an id below {text.vocab_size}")
+    return gemma4_vision.image_tokens(
+        options.nested("vision_config"),
+        text.hidden_size,
+        id,
+        embedder="embed_vision",
+        unused=("language_model.*", "audio_tower.*", "embed_audio.*"),
+    )
 
 
 def _text_only(options: JsonConfig) -> ModelSpec:
@@ -168,8 +187,9 @@ FAMILIES = (
         model_types=("embedding_gemma2", "embedding_gemma2_text"),
         name="embedding_gemma2",
         read=read,
+        ignored_keys=("vision_soft_tokens_per_image",),  # which the processor's file states
         row=DocsRow(
-            "EmbeddingGemma 2, texts only",
+            "EmbeddingGemma 2, [texts and images](image-inputs.md#embeddinggemma-2)",
             "embeddinggemma-2",
             positions="rotary, two bases",
             layers="as Gemma, bidirectional, with per-layer embeddings; "
