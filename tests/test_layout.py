@@ -63,8 +63,8 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     ),
     "embedwell_vision": (
         "specs text_formats images families linked_folders page_options options positions "
-        "attention_pooling references image_embedder image_tokens torch_backend texts_with_images "
-        "image_encoders image_vectors reader calls",
+        "image_weights attention_pooling references image_embedder image_tokens torch_backend "
+        "texts_with_images image_encoders image_vectors reader calls",
         {"embedwell_rare"},  # whose Qwen3.5 has images, too
     ),
 }

@@ -18,10 +18,10 @@ from tests.models.qwen3_vl import save, tokenized
 
 Parts = Sequence[str | bytes]
 MARKS = ["<|image|>", "<|image>", "<image|>", "<|audio|>", "<|video|>"]
-SIZES: dict[str, Any] = {
+TEXT: dict[str, Any] = {
     **{"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "rms_norm_eps": 0.05},
     **{"intermediate_size": 96, "head_dim": 24, "global_head_dim": 32, "sliding_window": 30},
-    **{"sliding_window_pattern": 2, "hidden_size_per_layer_input": 40, "embedding_dim": 48},
+    **{"sliding_window_pattern": 3, "hidden_size_per_layer_input": 40, "embedding_dim": 48},
 }
 # Sizes that the kernels compute; those above are torch's.
 OF_KERNELS: dict[str, Any] = {
@@ -86,7 +86,7 @@ def write_images_model(
     save(folder, "1_Pooling/config.json", pooling)
     prompts = {"query": "task: search result | query: ", "document": "title: none | text: "}
     save(folder, "config_sentence_transformers.json", {"prompts": prompts})
-    sizes = {**SIZES, **text, "vocab_size": rust.get_vocab_size() + 3}
+    sizes = {**TEXT, **text, "vocab_size": rust.get_vocab_size() + 3}
     ids = {
         f"{name}_token_id": rust.token_to_id(f"<|{name}|>") for name in ("image", "audio", "video")
     }

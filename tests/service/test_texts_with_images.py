@@ -11,6 +11,7 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats
+from tests.models import embedding_gemma2
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import OF_KERNELS, PROCESSOR, save, write_qwen3_vl
 from tests.service.image_inputs import content, data_url, image
@@ -158,6 +159,31 @@ def test_inputs_that_do_not_fit_are_refused(server: HttpServer) -> None:
     large = image(encoded(picture(400, 400)))
     assert "the limit is 131072" in refusal(inputs=large)["message"]
     assert refusal(inputs=[content([SMALL, TEXT])], outputs=["sparse"])["code"] == "not_offered"
+
+
+def test_other_media_are_refused_with_advice(server: HttpServer) -> None:
+    for kind in ("video_url", "input_audio"):
+        other = {"content": [{"type": "text", "text": TEXT}, {"type": kind}]}
+        for path, body in (
+            ("/embed", {"inputs": [other]}),
+            ("/v1/embeddings", {"model": "qwen", "messages": [{"role": "user", **other}]}),
+        ):
+            message = error(server.post(path, body), 400)["message"]
+            assert kind in message and "send a video's frames as images" in message
+
+
+def test_embedding_gemma2_is_served_with_images(tmp_path: Path) -> None:
+    embedding_gemma2.write_images_model(tmp_path, **embedding_gemma2.OF_KERNELS)
+    expected = Embedder.load(tmp_path, device="cpu", dtype="float32").embed_contents(CONTENTS)
+    with local_server(tmp_path, served_name="gemma") as server:
+        inputs = [TEXT, image(WIDE), content(CONTENTS[2]), content(CONTENTS[3])]
+        found = vectors(server.client.post("/embed", json={"inputs": inputs}))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        for parts, vector in zip(CONTENTS, expected, strict=True):
+            messages = [{"role": "user", **content(parts)}]
+            body = {"model": "gemma", "messages": messages}
+            (item,) = server.client.post("/v1/embeddings", json=body).json()["data"]
+            np.testing.assert_allclose(item["embedding"], vector, atol=1e-6)
 
 
 def test_the_server_says_that_it_reads_images(server: HttpServer) -> None:

@@ -154,8 +154,8 @@ def _message(problem: ErrorDetails) -> str:
         context = problem["ctx"]
         field, known = context["discriminator"], context["expected_tags"]
         tag = context["tag"]
-        advice = _OTHER_MEDIA if any(medium in tag for medium in ("audio", "video")) else ""
-        return f"{field} should be one of {known}, not {tag!r}{advice}"
+        is_other = "image" in known and any(medium in tag for medium in ("audio", "video"))
+        return f"{field} should be one of {known}, not {tag!r}{_OTHER_MEDIA * is_other}"
     if problem["type"] == "union_tag_not_found":
         return f"the field {problem['ctx']['discriminator']} is missing"
     if problem["type"] == "bool_type":
