@@ -1,5 +1,6 @@
 """Tests of CANINE against transformers: its states, and its tokens."""
 
+import copy
 import json
 import shutil
 from functools import partial
@@ -140,9 +141,13 @@ def default_tokenizer(saved_tokenizer: tuple[Any, Path], tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_tokens_are_those_of_transformers(side: str, tmp_path: Path) -> None:
+def test_tokens_are_those_of_transformers(
+    side: str, saved_tokenizer: tuple[Any, Path], tmp_path: Path
+) -> None:
     write_model(tmp_path)
-    theirs = new_tokenizer(model_max_length=20, truncation_side=side)
+    theirs = copy.copy(saved_tokenizer[0])
+    theirs.init_kwargs = {**theirs.init_kwargs, "model_max_length": 20, "truncation_side": side}
+    theirs.model_max_length, theirs.truncation_side = 20, side
     theirs.save_pretrained(tmp_path)
     ours = ModelDescription.read(tmp_path, ModelOptions(pooling="mean")).tokenizer()
     expected = theirs(TEXTS, truncation=True)["input_ids"]

@@ -9,9 +9,9 @@ LENGTHS = [
     [0],
     [33, 0, 1, 17],
     [0, 32, 65, 0],
-    [1 + 7 * index % 5 for index in range(40)],
+    [1 + 7 * index % 5 for index in range(9)],
 ]
-"""Odd and round lengths, empty texts, one text, and forty."""
+"""Odd and round lengths, empty texts, one text, and nine."""
 
 BEFORE = 3  # rows of no text before the first; as many follow the last
 

@@ -70,6 +70,24 @@ EMBEDDING: dict[str, object] = {
     **{"has_segments": True, "has_positions": True, "norm": "layer"},
 }
 POOLING: dict[str, object] = {"width": 768, "block": 64, "tile": 32}
+SMALL_KERNELS: dict[Any, list[dict[str, object]]] = {
+    norm.sum_and_norm_kernel: [
+        NORM | {"norm": "layer", "branch_norm": "none"},
+        NORM | {"norm": "rms", "branch_norm": "rms"},
+    ],
+    linear.gated_kernel: [
+        {"width": 3072, "block": 1024, "activation": activation}
+        for activation in ("gelu", "silu", "tanh")
+    ],
+    rotary.rotary_kernel: [
+        ROTARY | {"interleaved": False, "norm": "none"},
+        ROTARY | {"interleaved": False, "norm": "rms"},
+        ROTARY | {"interleaved": True, "norm": "layer"},
+    ],
+    embedding.embedding_kernel: [EMBEDDING | {"padding": padding} for padding in (-1, 1)],
+    pooling.pooling_kernel: [POOLING | {"mode": mode} for mode in ("mean", "max", "lasttoken")],
+}
+"""Kinds of each kernel; GPUs and precisions take them in turn, as they differ in none of these."""
 PLAIN: dict[str, object] = {
     **{"heads": 12, "shared": 1, "causal": False, "has_window": False, "has_counts": False},
     **dict.fromkeys(["has_cap", "has_slopes", "has_table"], False),
@@ -117,20 +135,9 @@ def compiled(
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_small_kernels_compile(gpu: Gpu, dtype: str) -> None:
     assert compiled(probe.store_one_kernel, {}, "fp32", gpu)
-    for kind, inner in (("layer", "none"), ("rms", "rms")):
-        kinds = {"norm": kind, "branch_norm": inner}
-        assert compiled(norm.sum_and_norm_kernel, NORM | kinds, dtype, gpu)
-    for activation in ("gelu", "silu", "tanh"):
-        constants: dict[str, object] = {"width": 3072, "block": 1024, "activation": activation}
-        assert compiled(linear.gated_kernel, constants, dtype, gpu)
-    for interleaved, kind in ((False, "none"), (False, "rms"), (True, "layer")):
-        constants = ROTARY | {"interleaved": interleaved, "norm": kind}
-        assert compiled(rotary.rotary_kernel, constants, dtype, gpu)
-    for padding in (-1, 1):
-        constants = EMBEDDING | {"padding": padding}
-        assert compiled(embedding.embedding_kernel, constants, dtype, gpu)
-    for mode in ("mean", "max", "lasttoken"):
-        assert compiled(pooling.pooling_kernel, POOLING | {"mode": mode}, dtype, gpu)
+    turn = GPUS.index(gpu) + [*DTYPES].index(dtype)
+    for kernel, kinds in SMALL_KERNELS.items():
+        assert compiled(kernel, kinds[turn % len(kinds)], dtype, gpu)
 
 
 @every_gpu
@@ -146,15 +153,16 @@ def test_the_maximum_over_rows_compiles(gpu: Gpu, dtype: str) -> None:
     assert compiled(kernel, constants, dtype, gpu, num_warps=warps)
 
 
-@every_gpu
 @pytest.mark.parametrize(
-    ("dtype", "size", "kinds"),
+    ("gpu", "dtype", "size", "kinds"),
     [
-        ("bf16", 64, KINDS_OF_ATTENTION),
-        ("bf16", 256, KINDS_OF_ATTENTION[-1:]),
-        ("fp32", 64, KINDS_OF_ATTENTION[-2:]),
+        (GPUS[0], "bf16", 64, KINDS_OF_ATTENTION),
+        *((gpu, "bf16", 64, KINDS_OF_ATTENTION[::4]) for gpu in GPUS[1:]),
+        *((gpu, "bf16", 256, KINDS_OF_ATTENTION[-1:]) for gpu in GPUS),
+        (GPUS[0], "fp32", 64, KINDS_OF_ATTENTION[-2:]),
+        *((gpu, "fp32", 64, KINDS_OF_ATTENTION[-2:-1]) for gpu in GPUS[1:]),
     ],
-    ids=["many", "wide", "float32"],
+    ids=lambda value: f"{len(value)} kinds" if isinstance(value, list) else str(value),
 )
 def test_attention_compiles(
     gpu: Gpu, dtype: str, size: int, kinds: list[dict[str, object]]
