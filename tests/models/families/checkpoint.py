@@ -23,7 +23,14 @@ from embedwell_models.model_options import ModelOptions
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
-from tests.models.families.exact import Expected, each_exactly, expected, expected_list, one_thread
+from tests.models.families.exact import (
+    Expected,
+    assert_near,
+    each_exactly,
+    expected,
+    expected_list,
+    one_thread,
+)
 from tests.models.families.files import assert_same_weights, edit, loaded, rename
 from tests.models.random_weights import without_weights
 
@@ -174,10 +181,10 @@ def assert_close(mine: Tensor, theirs: Tensor | Expected) -> None:
     If another computation in float32 is given, they are equal to 1e-4 of the largest value.
     """
     if isinstance(theirs, Expected):
-        right, atol = theirs.values, theirs.tolerance(mine)
+        assert_near(mine, theirs)
     else:
-        right, atol = theirs, 1e-4 * float(theirs.abs().max())
-    torch.testing.assert_close(mine.to(right.dtype), right, atol=atol, rtol=0)
+        atol = 1e-4 * float(theirs.abs().max())
+        torch.testing.assert_close(mine.to(theirs.dtype), theirs, atol=atol, rtol=0)
 
 
 def assert_equal_states(

@@ -1,9 +1,9 @@
-"""Exact values of a reference, and the error that the reference itself makes in float32.
+"""What a reference computes: in float32, and exactly if our values are not those.
 
 Two computations in float32 differ by their roundings. These depend on the order of sums, which is
-another on every processor, and on how much the layers of a model amplify them. So ours is compared
-with the values in float64, and may differ from them by a small multiple of the reference's error.
-The reference computes in float32, too, only for values that differ by more than any rounding may.
+another on every processor, and on how much the layers of a model amplify them. So values that
+differ from the reference's by more than few roundings are compared with its values in float64, and
+may differ from them by a small multiple of the error that the reference itself makes in float32.
 """
 
 import copy
@@ -52,38 +52,47 @@ def _widened(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Expected:
-    """Exact values in float64, and what computes the largest error of the reference in float32."""
+    """Values that a reference computes in float32, and what computes them in float64."""
 
-    values: Tensor
-    compute_error: Callable[[], float]
+    rounded: Tensor
+    compute: Callable[[], Tensor]
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The exact values, in float64."""
+        return self.compute()
 
     @cached_property
     def error(self) -> float:
         """The largest error of the reference in float32."""
-        return self.compute_error()
+        return float((self.values - self.rounded).abs().max())
 
-    def tolerance(self, found: Tensor) -> float:
-        """The largest difference that counts as rounding; the least, if `found` is within it."""
-        floor = FLOOR * float(self.values.abs().max())
-        if found.shape == self.values.shape and (found - self.values).abs().max() <= floor:
-            return floor
-        return max(floor, MULTIPLE * self.error)
+    def tolerance(self) -> float:
+        """The largest difference from the exact values that counts as rounding."""
+        return max(FLOOR * float(self.values.abs().max()), MULTIPLE * self.error)
+
+    def is_near(self, found: Tensor) -> bool:
+        """Whether values are as close as the roundings of float32 allow."""
+        mine, rounded = found.double(), self.rounded.double()
+        if mine.shape != rounded.shape:
+            return False
+        if (mine - rounded).abs().max() <= FLOOR * rounded.abs().max():
+            return True
+        return torch.allclose(mine, self.values, atol=self.tolerance(), rtol=0)
 
 
-def _each(values: Sequence[Tensor], compute_rounded: Callable[[], Sequence[Any]]) -> list[Expected]:
-    """Pair exact values with their errors. compute_rounded: the reference in float32."""
+def _each(
+    compute_rounded: Callable[[], Sequence[Any]], compute_exact: Callable[[], Sequence[Any]]
+) -> list[Expected]:
+    """Compute several values in float32, and in float64 once one of them needs that."""
+    with one_thread(), torch.inference_mode():
+        rounded = [*map(torch.as_tensor, compute_rounded())]
+    exact = cache(compute_exact)
 
-    @cache
-    def errors() -> list[float]:
-        with one_thread(), torch.inference_mode():
-            rounded = map(torch.as_tensor, compute_rounded())
-        pairs = zip(values, rounded, strict=True)
-        return [float((value - other).abs().max()) for value, other in pairs]
+    def compute(index: int) -> Tensor:
+        return torch.as_tensor(exact()[index])
 
-    def error(index: int) -> float:
-        return errors()[index]
-
-    return [Expected(value, partial(error, index)) for index, value in enumerate(values)]
+    return [Expected(value, partial(compute, index)) for index, value in enumerate(rounded)]
 
 
 @contextmanager
@@ -124,13 +133,16 @@ def _float64() -> Iterator[None]:
 
 
 def expected_list(model: Any, compute: Callable[[Any], Sequence[Tensor]]) -> list[Expected]:
-    """Compute tensors by a model, in float64 and perhaps in float32.
+    """Compute tensors by a model, in float32 and perhaps in float64.
 
     Until they are compared, the model and what `compute` refers to may not change.
     """
-    with in_float64(model) as exact:
-        values = compute(exact)
-    return _each(values, lambda: compute(model))
+
+    def compute_exact() -> Sequence[Tensor]:
+        with in_float64(model) as exact:
+            return compute(exact)
+
+    return _each(lambda: compute(model), compute_exact)
 
 
 def expected(model: Any, compute: Callable[[Any], Tensor]) -> Expected:
@@ -145,7 +157,7 @@ def exact_vectors(model: Any, texts: Sequence[str], **options: Any) -> Expected:
 
 
 def exactly(compute: Callable[P, Any]) -> Callable[P, Expected]:
-    """Decorate a reference on torch, so that it computes in float64 and perhaps in float32.
+    """Decorate a reference on torch, so that it computes in float32 and perhaps in float64.
 
     Weights and inputs may be in float32: each operation widens them.
     """
@@ -163,16 +175,21 @@ def each_exactly(compute: Callable[P, Sequence[Any]]) -> Callable[P, list[Expect
 
     @wraps(compute)
     def compute_both(*args: P.args, **kwargs: P.kwargs) -> list[Expected]:
-        with _float64():
-            values = [*map(torch.as_tensor, compute(*args, **kwargs))]
-        for value in values:
-            assert value.dtype is torch.float64, "a step of the reference rounds to float32"
-        return _each(values, lambda: compute(*args, **kwargs))
+        def compute_exact() -> Sequence[Any]:
+            with _float64():
+                values = [*map(torch.as_tensor, compute(*args, **kwargs))]
+            for value in values:
+                assert value.dtype is torch.float64, "a step of the reference rounds to float32"
+            return values
+
+        return _each(lambda: compute(*args, **kwargs), compute_exact)
 
     return compute_both
 
 
 def assert_near(found: NDArray[np.floating[Any]] | Tensor, expected: Expected) -> None:
-    """Assert that vectors are as close to exact values as the roundings of float32 allow."""
-    mine = torch.as_tensor(found).double()
-    torch.testing.assert_close(mine, expected.values, atol=expected.tolerance(mine), rtol=0)
+    """Assert that vectors are as close to a reference as the roundings of float32 allow."""
+    mine = torch.as_tensor(found)
+    if not expected.is_near(mine):
+        atol = expected.tolerance()
+        torch.testing.assert_close(mine.double(), expected.values, atol=atol, rtol=0)
