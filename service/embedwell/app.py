@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from starlette.routing import Route
@@ -30,9 +31,11 @@ from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.index import ROUTES
 from embedwell.settings.settings import Settings
-from embedwell.telemetry.exports import MetricsExport, RequestSpans
 from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
+
+if TYPE_CHECKING:  # settings enable them
+    from embedwell.telemetry.exports import MetricsExport, RequestSpans
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +163,7 @@ def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
     return with_cors(app, context.settings.cors_origins, EXPOSED_HEADERS)
 
 
-def _spans(context: InheritedServer) -> RequestSpans | None:
+def _spans(context: InheritedServer) -> "RequestSpans | None":
     if not context.settings.tracing:
         return None
     names = dict.fromkeys(model.settings.name for model in context.models)
@@ -170,7 +173,7 @@ def _spans(context: InheritedServer) -> RequestSpans | None:
 
 def _metrics_export(
     context: InheritedServer, models: Sequence[ServedModel], metrics: Metrics
-) -> MetricsExport | None:
+) -> "MetricsExport | None":
     """Return the export of all processes' metrics in the first one; None in the others."""
     if not context.settings.otlp_metrics or models[0].engine.counters.index:
         return None

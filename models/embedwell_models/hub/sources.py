@@ -11,9 +11,7 @@ from typing import Any
 
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.hub import huggingface
 from embedwell_models.hub.bundles import BUNDLES, fetch_bundle, verify_changed
-from embedwell_models.hub.huggingface import log_fetch
 from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
@@ -122,6 +120,8 @@ def _find(model: str, revision: str | None, cache: Path) -> Path:
     if model in BUNDLES:
         folder = cache / model
         if not folder.is_dir():
+            from embedwell_models.hub.huggingface import log_fetch
+
             return log_fetch(model, lambda: fetch_bundle(BUNDLES[model], folder))
         try:
             verify_changed(BUNDLES[model], folder)
@@ -186,7 +186,8 @@ def is_hub_name(model: str) -> bool:
 
 
 def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
-    from embedwell_models.hub import conversion  # with numpy, which the other sources do not need
+    # With numpy, which the other sources do not need.
+    from embedwell_models.hub import conversion, huggingface
 
     folder = _fetch(model, revision, cache)
     if any((folder / name).is_file() for name in _OTHER_LAYOUTS):
@@ -241,7 +242,7 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
     Raises ModelError for an unsupported family before large files are fetched.
     """
     from embedwell_models.checkpoint import safetensors_files
-    from embedwell_models.hub import conversion
+    from embedwell_models.hub import conversion, huggingface
 
     folder = _fetch(model, revision, cache)
     conversion.refuse_unsupported(folder)
@@ -253,6 +254,8 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
 
 
 def _fetch(model: str, revision: str | None, cache: Path) -> Path:
+    from embedwell_models.hub import huggingface
+
     try:
         folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:

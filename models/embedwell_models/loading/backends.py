@@ -15,7 +15,6 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
-from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
@@ -34,11 +33,14 @@ from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.sparse import Splade
 from embedwell_models.records import record
 from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:
+    from embedwell_models.cpu_backend.heads import KernelSpladeHead
+    from embedwell_models.encoder.splade import MaskedLMWeights
     from embedwell_models.loading.on_torch import TorchBackend
 
 log = logging.getLogger(__name__)
@@ -114,7 +116,7 @@ class KernelBackend(BackendWithoutTorch):
         graphs: RecordedShapes,
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
-        add_head = head_of_states(description, weights, KernelSpladeHead, "in_kernels")
+        add_head = head_of_states(description, weights, _splade_head, "in_kernels")
         return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
 
     def image_encoders(
@@ -122,6 +124,14 @@ class KernelBackend(BackendWithoutTorch):
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
         return KernelEncoderFactory(weights, inputs, calibration, None, self.cpu_features)
+
+
+def _splade_head(
+    splade: Splade, weights: "MaskedLMWeights", linear: KernelLinearFactory
+) -> "KernelSpladeHead":
+    from embedwell_models.cpu_backend.heads import KernelSpladeHead  # for a SPLADE model
+
+    return KernelSpladeHead(splade, weights, linear)
 
 
 class TableBackend(BackendWithoutTorch):

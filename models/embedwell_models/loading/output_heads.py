@@ -14,8 +14,6 @@ from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
-from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
-from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
@@ -26,7 +24,9 @@ from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported for models of these kinds
+    from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
+    from embedwell_models.encoder.splade import SpladeEncoder
     from embedwell_models.torch_backend.encoder import TorchEncoder
 
 OutputComputer = Callable[[Batch, Collection[str]], list[TextOutputs]]
@@ -54,7 +54,10 @@ def choose_output_computer(model: LoadedModel) -> OutputComputer:
         ]
     if listwise := model.description.listwise:
         return MarkerOutputs(model, listwise.marker_ids)
-    if isinstance(model.encoder, SpladeEncoder):
+    if isinstance(model.description.recipe.sparse, Splade):
+        from embedwell_models.encoder.splade import SpladeEncoder
+
+        assert isinstance(model.encoder, SpladeEncoder)
         return SpladeOutputs(model.description, model.encoder, model.tokenizer)
     return StateOutputs(model)
 
@@ -76,11 +79,13 @@ class SpladeOutputs:
     """Head of a SPLADE model: sparse vectors of documents and of queries."""
 
     def __init__(
-        self, description: ModelDescription, encoder: SpladeEncoder, tokenizer: Tokenizer
+        self, description: ModelDescription, encoder: "SpladeEncoder", tokenizer: Tokenizer
     ) -> None:
         sparse, vocab_size = description.recipe.sparse, description.spec.config.vocab_size
         self._encoder, self._query_vectors = encoder, None
         if isinstance(sparse, Splade) and sparse.query is not None:
+            from embedwell_models.encoder.sparse_vectors import QueryVectors
+
             self._query_vectors = QueryVectors(
                 description.path, sparse.query, tokenizer, vocab_size
             )
@@ -100,10 +105,7 @@ class StateOutputs:
 
     def __init__(self, model: LoadedModel) -> None:
         description = model.description
-        self._vectors, self._token_weights = text_vectors(model), None
-        if isinstance(description.recipe.sparse, BgeM3Sparse):
-            width = description.spec.config.hidden_size
-            self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
+        self._vectors, self._token_weights = text_vectors(model), _token_weights(model)
         options = description.token_options
         self._first = 1 if options and options.skips_first else 0  # token with a vector
         self._heads = bge_m3_heads(model, self._token_weights)
@@ -127,6 +129,16 @@ class StateOutputs:
         assert self._token_weights is not None
         texts = zip(batch.split(batch.ids), batch.split(weights), strict=True)
         return [self._token_weights(*text) for text in texts]
+
+
+def _token_weights(model: LoadedModel) -> "TokenWeightVectors | None":
+    description = model.description
+    if not isinstance(description.recipe.sparse, BgeM3Sparse):
+        return None
+    from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
+
+    width = description.spec.config.hidden_size
+    return TokenWeightVectors(description.path, model.tokenizer, width)
 
 
 def multi_vector_heads(model: LoadedModel) -> Heads:
@@ -162,7 +174,7 @@ def text_vectors(model: LoadedModel) -> Callable[[Batch], Floats]:
     return lambda batch: head(encoder.vectors(batch, poolings))
 
 
-def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -> Heads:
+def bge_m3_heads(model: LoadedModel, token_weights: "TokenWeightVectors | None") -> Heads:
     """Return the heads of BGE-M3; raises ModelError if weights cannot be read.
 
     token_weights: None for a model without them.

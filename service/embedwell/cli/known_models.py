@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 from embedwell.settings.settings import Settings
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.hub.known_models import KnownModel, known_models
 from embedwell_models.model_files.card import CARD
 
-if TYPE_CHECKING:  # imported to measure
+if TYPE_CHECKING:  # imported to measure, and to read the table
     from embedwell.cli.machine_speed import Estimate, MachineSpeed
+    from embedwell_models.hub.known_models import KnownModel
 
 _HEADINGS = ("model", "task", "parameters", "float32", "dimensions", "tokens", "licence", "prompts")
 _ESTIMATED = ("~memory", "~passages/s", "~query")  # after the name and the task
 
 
-def named(part: str) -> Mapping[str, KnownModel]:
+def named(part: str) -> Mapping[str, "KnownModel"]:
     """Return the known models whose names contain a text, in any case of letters."""
+    from embedwell_models.hub.known_models import known_models
+
     return {n: model for n, model in known_models().items() if part.lower() in n.lower()}
 
 
@@ -51,6 +53,8 @@ def prompts_hint(settings: Settings, folder: Path) -> str | None:
     """Return a hint if the authors of a model publish prompts that its files lack, else None."""
     if settings.prompts or "/" not in settings.model or Path(settings.model).exists():
         return None
+    from embedwell_models.hub.known_models import known_models  # few sources need it
+
     model = known_models().get(settings.model)
     if model is None or not model.prompts or _has_prompts(folder / CARD):
         return None
@@ -68,7 +72,7 @@ def _has_prompts(card: Path) -> bool:
         return True
 
 
-def _row(name: str, model: KnownModel, speed: "MachineSpeed | None") -> tuple[str, ...]:
+def _row(name: str, model: "KnownModel", speed: "MachineSpeed | None") -> tuple[str, ...]:
     sizes = (_size(model.parameters, "M", "B"), _size(4 * model.parameters, "MB", "GB"))
     numbers = (model.dimensions, model.tokens)
     shown = ("" if number is None else f"{number:,}" for number in numbers)
@@ -77,14 +81,14 @@ def _row(name: str, model: KnownModel, speed: "MachineSpeed | None") -> tuple[st
     return (name, model.task, *estimated, *sizes, *shown, model.licence, prompts)
 
 
-def _estimated(model: KnownModel, speed: "MachineSpeed") -> tuple[str, ...]:
+def _estimated(model: "KnownModel", speed: "MachineSpeed") -> tuple[str, ...]:
     if (values := _estimate(model, speed)) is None:
         return ("",) * len(_ESTIMATED)
     memory = " to ".join(_size(size, "MB", "GB") for size in values.memory_mb)
     return (memory, f"{values.passages_per_second:,g}", f"{values.query_ms:,g} ms")
 
 
-def _estimate(model: KnownModel, speed: "MachineSpeed") -> "Estimate | None":
+def _estimate(model: "KnownModel", speed: "MachineSpeed") -> "Estimate | None":
     if model.matrices is None:
         return None
     return speed.estimate(model.matrices, model.parameters - model.matrices)

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from embedwell.errors import BadRequest, ServiceError, reindexed, service_error, service_errors
 from embedwell.limits.request_costs import RequestCosts
@@ -22,19 +22,21 @@ from embedwell_models.read.inputs import (
     TextPair,
     check_tokens,
 )
-from embedwell_models.read.pairs_and_lists import (
-    DocumentList,
-    ListRows,
-    ListwiseReader,
-    PairRowTokenizer,
-)
 from embedwell_models.read.prompts import Prompt, Prompts
 from embedwell_models.read.row_tokenizer import RowTokenizer, TextOrImage
-from embedwell_models.tokenizer.lists import ListEncoder
-from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Token
+
+if TYPE_CHECKING:  # imported for rerankers
+    from embedwell_models.read.pairs_and_lists import (
+        DocumentList,
+        ListRows,
+        ListwiseReader,
+        PairRowTokenizer,
+    )
+    from embedwell_models.tokenizer.lists import ListEncoder
+    from embedwell_models.tokenizer.pairs import PairEncoder
 
 _MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
 _GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step
@@ -69,8 +71,8 @@ class RequestReader:
         auto_truncate: bool,
         raw_token_ids: bool,
         images: Callable[[], ImageReader],
-        pairs: PairEncoder | None = None,
-        lists: ListEncoder | None = None,
+        pairs: "PairEncoder | None" = None,
+        lists: "ListEncoder | None" = None,
         segment_offset: int = 0,
         model: int = 0,
     ) -> None:
@@ -101,11 +103,8 @@ class RequestReader:
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
         self.special_id = tokenizer.special_id
-        of_pairs = self._row_tokenizer.for_pairs(segment_offset)
-        self._pairs = None if pairs is None else PairRowTokenizer(pairs, of_pairs, max_tokens)
-        self._lists = (
-            None if lists is None else ListwiseReader(lists, self._row_tokenizer, max_tokens)
-        )
+        self._pairs = _pair_reader(pairs, self._row_tokenizer, segment_offset, max_tokens)
+        self._lists = _list_reader(lists, self._row_tokenizer, max_tokens)
 
     async def read(
         self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
@@ -156,8 +155,8 @@ class RequestReader:
         return [rows[index] for index in range(len(inputs))]
 
     async def read_lists(
-        self, costs: RequestCosts, lists: Sequence[DocumentList], options: InputOptions
-    ) -> list[ListRows]:
+        self, costs: RequestCosts, lists: Sequence["DocumentList"], options: InputOptions
+    ) -> list["ListRows"]:
         """Like `read`, for lists of documents and a model that reads them."""
         assert self._lists is not None
         documents = [document for each in lists for document in each.documents]
@@ -172,10 +171,10 @@ class RequestReader:
     def _read_lists(
         self,
         costs: RequestCosts,
-        reader: ListwiseReader,
-        lists: Sequence[DocumentList],
+        reader: "ListwiseReader",
+        lists: Sequence["DocumentList"],
         options: InputOptions,
-    ) -> Steps[list[ListRows]]:
+    ) -> Steps[list["ListRows"]]:
         results = []
         for each in lists:
             rows = yield from reader.read(each, options)
@@ -410,3 +409,23 @@ def _groups(inputs: Sequence[T], added: int) -> Iterator[tuple[int, Sequence[T]]
             start, size = index, 0
         size += length
     yield start, inputs[start:]
+
+
+def _pair_reader(
+    pairs: "PairEncoder | None", rows: RowTokenizer, segment_offset: int, max_tokens: int
+) -> "PairRowTokenizer | None":
+    if pairs is None:
+        return None
+    from embedwell_models.read.pairs_and_lists import PairRowTokenizer
+
+    return PairRowTokenizer(pairs, rows.for_pairs(segment_offset), max_tokens)
+
+
+def _list_reader(
+    lists: "ListEncoder | None", rows: RowTokenizer, max_tokens: int
+) -> "ListwiseReader | None":
+    if lists is None:
+        return None
+    from embedwell_models.read.pairs_and_lists import ListwiseReader
+
+    return ListwiseReader(lists, rows, max_tokens)

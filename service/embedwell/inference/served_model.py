@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import EngineHandle, EngineSet
@@ -19,13 +19,14 @@ from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.hub.known_models import published_prompts
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.read.images import image_reader
-from embedwell_models.tokenizer.pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from embedwell_models.tokenizer.pairs import PairEncoder
 
 State = Literal["loaded", "loading", "unloaded"]
 
@@ -173,13 +174,19 @@ def _reader(
             max_pixels=settings.max_image_pixels,
             max_tokens=settings.max_tokens,
         ),
-        pairs=pair_encoder(tokenizer, config, model.pair_format)
-        if model.classifier and not model.listwise
-        else None,
+        pairs=_pair_encoder(model, tokenizer),
         lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
         segment_offset=config.vocab_size if config.two_segments else 0,
         model=index,
     )
+
+
+def _pair_encoder(model: ModelDescription, tokenizer: Tokenizer) -> "PairEncoder | None":
+    if model.classifier is None or model.listwise:
+        return None
+    from embedwell_models.tokenizer.pairs import pair_encoder  # for models that read pairs
+
+    return pair_encoder(tokenizer, model.spec.config, model.pair_format)
 
 
 def with_prompts(description: ModelDescription, setting: str, model: str) -> ModelDescription:
@@ -190,6 +197,8 @@ def with_prompts(description: ModelDescription, setting: str, model: str) -> Mod
     """
     if not setting:
         return description
+    from embedwell_models.hub.known_models import published_prompts  # few settings need it
+
     try:
         published = setting == PUBLISHED_PROMPTS
         return description.with_prompts(

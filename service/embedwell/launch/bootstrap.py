@@ -22,7 +22,6 @@ from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
 from embedwell.launch.reload import ModelSource, PlacedModels
 from embedwell.launch.socket_activation import handed_over_listeners
-from embedwell.launch.unix_socket import UnixListener
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.addresses import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
@@ -176,6 +175,8 @@ def open_listeners(settings: Settings, stack: ExitStack) -> Listeners:
     if settings.listens_on_tcp:
         groups = _open_tcp(settings, stack)
     if settings.unix_socket is not None:
+        from embedwell.launch.unix_socket import UnixListener  # which few servers need
+
         shared = stack.enter_context(UnixListener(settings.unix_socket, _BACKLOG))
         groups = [[*group, shared] for group in groups]
     return Listeners(settings, groups, handed_over=False)

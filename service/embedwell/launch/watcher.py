@@ -10,7 +10,6 @@ from functools import cache, partial
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
-from embedwell.launch.idle_exit import wait_unused
 from embedwell.launch.model_engines import ModelEngines
 from embedwell.launch.processes import Launch, program
 from embedwell.launch.reload import (
@@ -98,6 +97,8 @@ class Watcher:
 
     async def _stop_when_unused(self) -> None:
         if limit := self._settings.idle_exit:
+            from embedwell.launch.idle_exit import wait_unused  # which few servers need
+
             await wait_unused(lambda: self._state, limit)
             log.info("the server ends: no request came for %g s (EMBEDWELL_IDLE_EXIT)", limit)
             self._stop.set()
