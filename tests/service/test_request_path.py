@@ -12,10 +12,10 @@ MOST = {
         "calls": 270,  # on a quiet machine 211, 130, 57: a busy one reads a request in parts
         "moves": 162,
         "package_moves": 65,
-        "modules": 218,  # with those that are imported before the first process is forked
+        "modules": 210,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 20, "package_moves": 14, "modules": 180, "wing_modules": 0},
+    "engine": {"files": 20, "package_moves": 14, "modules": 170, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 
