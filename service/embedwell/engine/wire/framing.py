@@ -68,7 +68,7 @@ class MessageReader:
             messages.append((orjson.loads(view[header:body]), view[body:stop]))
             start = stop
         else:
-            stop = header
+            stop = header  # at least, as its lengths are incomplete
         rest = whole[start:]
         self._chunks, self._missing = [rest] * bool(rest), stop - len(whole)
         return messages
