@@ -21,6 +21,7 @@ def ours(folder: Path, threads: int, dtype: str) -> Decide:
     """This project's engine, without a server."""
     import numpy as np
 
+    from embedwell_decide.laya_rows import LayaRows
     from embedwell_decide.options import DecisionOptions
     from embedwell_decide.questions import Question
     from embedwell_models import Embedder
@@ -34,20 +35,18 @@ def ours(folder: Path, threads: int, dtype: str) -> Decide:
     embedder = Embedder.load(linked, dtype=dtype, device="cpu")
     assert embedder.dtype == dtype
     options, tokenizer = DecisionOptions.read(linked), embedder.tokenizer
-    rows, question = (
-        options.row_format(tokenizer.special_id),
-        Question.choice(INSTRUCTIONS, [*OPTIONS.items()]),
-    )
+    rows = LayaRows.of(options, tokenizer.special_id, tokenizer.name)
+    question = Question.choice(INSTRUCTIONS, [*OPTIONS.items()])
 
-    def ids(text: str) -> list[int]:
-        return [*run_to_completion(tokenizer.ids_without_special(text))]
+    def ids(texts: Sequence[str]) -> list[list[int]]:
+        return [[*run_to_completion(tokenizer.ids_without_special(text))] for text in texts]
 
     def decide(texts: Sequence[str]) -> list[Any]:
-        heading, marked = ids(question.heading), [ids(f" {each}") for each in question.options]
-        built = [rows.row(heading, marked, ids(text)) for text in texts]
+        asked = ids(rows.question_texts(question))
+        built = [rows.row(asked, ids(rows.state_texts(text))) for text in texts]
         arrays = [np.array(row.ids, dtype=np.int32) for row in built if row is not None]
         logits = [each.multi for each in embedder.outputs(arrays, [DECISION])]
-        return [options.probabilities("choice", each[:, 0]) for each in logits if each is not None]
+        return [rows.probabilities(question, each[:, 0]) for each in logits if each is not None]
 
     return decide
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
+from embedwell_decide.laya_rows import LayaRows
 from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import KINDS
 from embedwell_models.checkpoint import weights
@@ -50,9 +51,10 @@ class DecisionOutputs:
     ) -> None:
         """kinds: the vector of each kind of question, (kinds, D)."""
         self._model, self._head = model, head
-        self._mask = options.row_format(model.tokenizer.special_id).mask
+        tokenizer = model.tokenizer
+        self._mask = LayaRows.of(options, tokenizer.special_id, tokenizer.name).mask
         # The kind is the first word of a row, after its first special token.
-        first_ids = first_ids_of_kinds(model.tokenizer)
+        first_ids = first_ids_of_kinds(tokenizer)
         self._kinds = dict(zip(first_ids, kinds, strict=True))
 
     def __call__(self, batch: Batch, _: Collection[str]) -> list[TextOutputs]:

@@ -1,6 +1,6 @@
-"""Options of a decision model: the lengths of its rows, and the temperatures of its answers."""
+"""Options of a Laya: the lengths of its rows, and the temperatures of its answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_decide.folder import OPTIONS
-from embedwell_decide.questions import KINDS, Kind, RowFormat, temperature_name
+from embedwell_decide.questions import KINDS, Kind
+from embedwell_decide.rows import softmax
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.records import record
@@ -21,7 +22,7 @@ a probability of 0.24 into 0.99."""
 
 @record
 class DecisionOptions:
-    """Options of a decision model.
+    """Options of a Laya.
 
     layers: number of layers after the encoder. max_length: tokens of a row. max_question: tokens of
     a question with its options. temperatures: of each kind of question. by_size: of kinds of
@@ -53,24 +54,18 @@ class DecisionOptions:
             by_size={name: _bounded(value) for name, value in by_size.items()},
         )
 
-    def row_format(self, special_id: Callable[[str], int | None]) -> RowFormat:
-        """Return the format of rows; raises ModelError for a tokenizer without special tokens.
-
-        special_id: returns the id of the special token of a role.
-        """
-        ids = {role: special_id(role) for role in ("cls", "sep", "mask")}
-        if missing := [role for role, id in ids.items() if id is None]:
-            raise ModelError(f"the tokenizer of a decision model has no {missing[0]} token")
-        known = {role: id for role, id in ids.items() if id is not None}
-        return RowFormat(**known, max_length=self.max_length, max_question=self.max_question)
-
     def probabilities(self, kind: Kind, logits: Floats) -> npt.NDArray[np.float64]:
         """Return the probability of each option, which sum to one: (options,) -> (options,)."""
         name = temperature_name(kind, len(logits))
         scaled = logits.astype(np.float64) / self.by_size.get(name, self.temperatures[kind])
-        powers = np.exp(scaled - scaled.max())
-        probabilities: npt.NDArray[np.float64] = powers / powers.sum()
-        return probabilities
+        return softmax(scaled)
+
+
+def temperature_name(kind: Kind, options: int) -> str:
+    """Return the name under which a checkpoint has the temperature of such questions."""
+    sizes = ((2, "2"), (5, "3-5"), (10, "6-10"))
+    size = next((name for most, name in sizes if options <= most), "11+")
+    return f"{kind}:{size}"
 
 
 def _whole(options: JsonConfig, key: str, default: int) -> int:

@@ -146,7 +146,7 @@ class ModelDescription:
         """Task of the model: to embed texts or tokens, to rerank, to classify or to decide."""
         if self.multi_vector:
             return "multi_vector"
-        if self.outputs in ((DECISION,), (LABELS,)):
+        if {DECISION, LABELS}.intersection(self.outputs):
             return "decide"
         return self.classifier.task if self.classifier else "embed"
 

@@ -1,7 +1,8 @@
 """Probabilities of the answers to questions about one text, by a decision model."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,17 @@ from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
-from embedwell_decide.options import DecisionOptions
-from embedwell_decide.questions import Question, RowFormat, render
+from embedwell_decide.questions import Question, render
+from embedwell_decide.row_builders import row_builder
+from embedwell_decide.rows import Ids, RowBuilder
 from embedwell_models.output_names import DECISION
 from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Token
+from embedwell_models.vectors import Floats
 
+_TASK = "category"
+"""Task of candidate labels without an instruction."""
 _TOKEN_BYTES = 64
 """Memory of a character's token while a request is read."""
 
@@ -52,25 +57,54 @@ class DecisionService:
         makes no decisions.
         """
         self._check_offered()
-        rows = await self._rows(context, state, asked)
+        options = InputOptions(truncate=True, side="left" if isinstance(state, list) else None)
+        logits = await self.logits(context, [render(state)], asked, options)
+        answers = zip(asked, logits, strict=True)
+        return [
+            self._rows.probabilities(each.question, values).tolist() for each, values in answers
+        ]
+
+    async def label_logits(
+        self,
+        context: RequestContext,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        options: InputOptions,
+    ) -> Floats:
+        """Return the logit of each label for each text: (texts, labels).
+
+        options: the instruction names the task. Raises BadRequest for labels that do not fit.
+        """
+        question = Question.choice(options.instruction or _TASK, [(it, None) for it in labels])
+        length = self.model.reader.limited_length(options.max_pair, "truncate_prompt_tokens")
+        asked = [AskedQuestion(question, "parameters.candidate_labels")]
+        return np.array(await self.logits(context, texts, asked, options.with_max_length(length)))
+
+    async def logits(
+        self,
+        context: RequestContext,
+        states: Sequence[str],
+        asked: Sequence[AskedQuestion],
+        options: InputOptions,
+    ) -> list[Floats]:
+        """Return the logits of the options of each question about each text, as the model has them.
+
+        options: of the truncation. Raises BadRequest for a question whose options do not fit.
+        """
+        rows = await self._read(context, states, asked, options)
+        self.model.reader.count(context, rows)
         outputs = await self.model.pipeline.compute_outputs(context, rows, [DECISION])
-        answers = []
-        for each, output in zip(asked, outputs, strict=True):
-            assert output.multi is not None
-            values = self._options.probabilities(each.question.kind, output.multi[:, 0])
-            answers.append(values.tolist())
-        return answers
+        return [output.multi[:, 0] for output in outputs if output.multi is not None]
 
     @cached_property
-    def _options(self) -> DecisionOptions:
-        return DecisionOptions.read(self.model.description.encoder)
-
-    @cached_property
-    def _format(self) -> RowFormat:
-        return self._options.row_format(self.model.reader.special_id)
+    def _rows(self) -> RowBuilder:
+        reader = self.model.reader
+        return row_builder(
+            *(self.model.description, reader.max_length, reader.special_id, self.model.token_name)
+        )
 
     def _check_offered(self) -> None:
-        if self.model.description.outputs == (DECISION,):
+        if DECISION in self.model.description.outputs:
             return
         if self.model.description.classifier is not None:
             error = NotOffered.by_classifier(self.model.description.classifier.reranks)
@@ -79,44 +113,58 @@ class DecisionService:
             )
         raise NotOffered("this model makes no decisions", offered=self.model.description.outputs)
 
-    async def _rows(
-        self, context: RequestContext, state: Any, asked: Sequence[AskedQuestion]
+    async def _read(
+        self,
+        context: RequestContext,
+        states: Sequence[str],
+        asked: Sequence[AskedQuestion],
+        options: InputOptions,
     ) -> list[InputRow]:
-        """Build the row of each question; raises BadRequest for one whose options do not fit."""
-        questions = [each.question for each in asked]
-        text, *others = await self._ids(context, [render(state), *_texts(questions)])
-        ids, rows = iter(others), list[InputRow]()
-        for each in asked:
-            heading, options = next(ids), [next(ids) for _ in each.question.options]
-            row = self._format.row(heading, options, text, keep_end=isinstance(state, list))
-            if row is None:
-                raise BadRequest(
-                    f"{each.field} has {len(options)} options, which do not fit into the "
-                    f"{self._format.max_length} tokens that the model reads; give fewer",
-                    param=each.field,
-                )
-            rows.append(InputRow(np.array(row.ids, dtype=np.int32), row.dropped))
-        self.model.reader.count(context, rows)
-        return rows
+        """Build the row of each question about each text; raises BadRequest."""
+        keep_end = options.side == "left"
+        context.memory.grow(_TOKEN_BYTES * sum(map(len, states)))
+        texts = [self._rows.state_texts(state, keep_end=keep_end) for state in states]
+        parts = [self._rows.question_texts(each.question) for each in asked]
+        ids = await self._ids(context, chain(*texts, *parts))
+        read = ([ids[part] for part in own] for own in parts)
+        questions = [*zip(asked, read, strict=True)]
+        return [
+            self._row(index, question, [ids[part] for part in own], options)
+            for index, own in enumerate(texts)
+            for question in questions
+        ]
 
-    async def _ids(self, context: RequestContext, texts: Sequence[str]) -> list[list[int]]:
-        mask = self.model.token_name(self._format.mask)
+    def _row(
+        self,
+        index: int,
+        question: tuple[AskedQuestion, Sequence[Ids]],
+        state: Sequence[Ids],
+        options: InputOptions,
+    ) -> InputRow:
+        asked, ids = question
+        length = options.max_length or self._rows.max_length
+        row = self._rows.row(ids, state, keep_end=options.side == "left", max_length=length)
+        if row is None:
+            raise BadRequest(
+                f"{asked.field} has {len(asked.question.options)} options, which do not fit into "
+                f"the {length} tokens that the model reads; give fewer",
+                param=asked.field,
+            )
+        return self.model.reader.checked_row(index, row.ids, row.dropped, options)
+
+    async def _ids(self, context: RequestContext, texts: Iterable[str]) -> dict[str, list[int]]:
+        """Return the token ids of each different text."""
 
         def describe(_: str, tokens: list[Token]) -> list[int]:
             return [token.id for token in tokens]
 
-        return await self.model.reader.all_tokens(
+        different = [*dict.fromkeys(texts)]
+        ids = await self.model.reader.all_tokens(
             context,
-            [text.replace(mask, " ") for text in texts],
+            different,
             InputOptions(prompt="", any_count=True),
             special=False,
             describe=describe,
             bytes_per_character=_TOKEN_BYTES,
         )
-
-
-def _texts(questions: Iterable[Question]) -> Iterator[str]:
-    # An option follows its marker as a word follows another.
-    for question in questions:
-        yield question.heading
-        yield from (f" {option}" for option in question.options)
+        return dict(zip(different, ids, strict=True))

@@ -43,7 +43,7 @@ class PredicateQuestion(_Question):
 
     def question(self) -> Question:
         """Return the question as a model reads it."""
-        return Question.noul(content_text(self.instructions, "instructions"))
+        return Question.noul(content_text(self.instructions, "instructions"), name=self.name)
 
     def answer(self, probabilities: Sequence[float]) -> "PredicateAnswer":
         """Return the answer by the probabilities of false and true."""
@@ -76,7 +76,9 @@ class ChoiceQuestion(_Question):
         if len({(type(each.value), each.value) for each in self.choices}) < len(self.choices):
             raise BadRequest("choices: each value must be unique", param="questions")
         options = [(_name(each.value), each.description) for each in self.choices]
-        return Question.choice(content_text(self.instructions, "instructions"), options)
+        return Question.choice(
+            content_text(self.instructions, "instructions"), options, name=self.name
+        )
 
     def answer(self, probabilities: Sequence[float]) -> "ChoiceAnswer":
         """Return the answer by the probability of each option."""
@@ -117,11 +119,10 @@ class ScoreQuestion(_Question):
 
     def question(self) -> Question:
         """Return the question as a model reads it."""
-        levels = [
-            each.label if not each.description else f"{each.label}: {each.description}"
-            for each in self.levels
-        ]
-        return Question.score(content_text(self.instructions, "instructions"), levels)
+        levels = [(each.label, each.description) for each in self.levels]
+        return Question.score(
+            content_text(self.instructions, "instructions"), levels, name=self.name
+        )
 
     def answer(self, probabilities: Sequence[float]) -> "ScoreAnswer":
         """Return the answer by the probability of each level."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from embedwell.errors import BadRequest, service_errors
+from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
@@ -24,7 +24,7 @@ class LabelService:
 
     model: ServedModel
 
-    async def logits(
+    async def label_logits(
         self,
         context: RequestContext,
         texts: Sequence[str],
@@ -35,8 +35,6 @@ class LabelService:
 
         options: the instruction describes the task. Raises BadRequest for labels that do not fit.
         """
-        with service_errors():
-            options.check_no_windows()
         before = labels_text([*map(without_markers, labels)], options.instruction or "")
         size = len(texts) * len(before) + sum(map(len, texts))
         context.memory.grow(_BYTES_PER_CHARACTER * size)

@@ -45,10 +45,10 @@ class SystemOneNoul(Body):
     instructions: Structured | None = None
     criteria: Outcomes | None = None
 
-    def question(self) -> Question:
+    def question(self, name: str) -> Question:
         """Return the question as a model reads it."""
         outcomes = self.criteria or Outcomes()
-        return Question.noul(self.instructions or "", outcomes.true, outcomes.false)
+        return Question.noul(self.instructions or "", outcomes.true, outcomes.false, name)
 
     def answer(self, probabilities: list[float]) -> "SystemOneNoulAnswer":
         """Return the answer by the probabilities of false and true."""
@@ -67,9 +67,9 @@ class SystemOneChoice(Body):
     instructions: Structured | None = None
     criteria: Annotated[dict[str, Structured | None], Field(min_length=1, max_length=255)]
 
-    def question(self) -> Question:
+    def question(self, name: str) -> Question:
         """Return the question as a model reads it."""
-        return Question.choice(self.instructions or "", [*self.criteria.items()])
+        return Question.choice(self.instructions or "", [*self.criteria.items()], name)
 
     def answer(self, probabilities: list[float]) -> "SystemOneChoiceAnswer":
         """Return the answer by the probability of each option."""
@@ -94,9 +94,10 @@ class SystemOneScore(Body):
     instructions: Structured | None = None
     criteria: Annotated[list[Structured], Field(min_length=1, max_length=10)]
 
-    def question(self) -> Question:
+    def question(self, name: str) -> Question:
         """Return the question as a model reads it."""
-        return Question.score(self.instructions or "", self.criteria)
+        levels = [(level, None) for level in self.criteria]
+        return Question.score(self.instructions or "", levels, name)
 
     def answer(self, probabilities: list[float]) -> "SystemOneScoreAnswer":
         """Return the answer by the probability of each level."""
@@ -229,7 +230,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         hosted = body.model is not None and body.model.startswith(_HOSTED)
         service = models.choose(None if hosted else body.model)
         asked = [
-            AskedQuestion(each.question(), f"questions.{name}")
+            AskedQuestion(each.question(name), f"questions.{name}")
             for name, each in body.questions.items()
         ]
         probabilities = await service.probabilities(context, body.state, asked)

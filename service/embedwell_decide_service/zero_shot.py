@@ -1,7 +1,7 @@
-"""POST /zero-shot-classification: candidate labels for texts, by models of inference or GLiClass.
+"""POST /zero-shot-classification: candidate labels for texts, by GLiClass, GLiNER2, or inference.
 
 A model of inference (NLI) says whether a text entails "This example is LABEL.": Yin et al. 2019,
-arXiv 1909.00161. The scores are those of transformers' pipeline; of GLiClass, those of its own.
+arXiv 1909.00161. The scores are those of transformers' pipeline; of the others, those of their own.
 """
 
 from typing import Annotated
@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from embedwell.errors import BadRequest, NotOffered
+from embedwell.errors import BadRequest, NotOffered, service_errors
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import Prediction, Predictions
@@ -18,8 +18,9 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking, sigmoid, softmax
+from embedwell_decide_service.decision_service import DecisionService
 from embedwell_decide_service.label_service import LabelService
-from embedwell_models.output_names import LABELS
+from embedwell_models.output_names import DECISION, LABELS
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.records import record
 from embedwell_models.vectors import Floats
@@ -36,7 +37,8 @@ class ZeroShotParameters(Body):
     - `multi_label`: whether several labels can hold, so that each has a probability of its own.
       Default: false, and the probabilities sum to 1.
     - `hypothesis_template`: the sentence that the text entails if a label holds, with `{}` in place
-      of the label. Default: that this example is the label; for GLiClass, the label alone.
+      of the label. Default: that this example is the label; for GLiClass and
+      GLiNER2, the label alone.
     """
 
     candidate_labels: Annotated[
@@ -51,8 +53,8 @@ class ZeroShotRequest(PairBody):
 
     - `inputs`: a text or a list of texts.
     - `parameters`: the labels.
-    - `model`: name of a served model. Default: the first GLiClass, else the first one that
-      classifies.
+    - `model`: name of a served model. Default: the first GLiClass or GLiNER2, else the first
+      one that classifies.
     """
 
     model_config = examples(
@@ -95,7 +97,7 @@ class ZeroShotService:
 
         Raises NotOffered for a model without a label for entailment.
         """
-        if self.model.description.outputs == (LABELS,):
+        if LABELS in self.model.description.outputs:
             return await self._label_scores(context, body)
         entailment, contradiction = self._columns()
         pairs, options = body.pairs(), body.input_options()
@@ -107,9 +109,12 @@ class ZeroShotService:
         return softmax(each[:, :, entailment])
 
     async def _label_scores(self, context: RequestContext, body: ZeroShotRequest) -> Floats:
-        labels, service = body.sentences(_PLACE), LabelService(self.model)
+        labels, decides = body.sentences(_PLACE), DECISION in self.model.description.outputs
+        service = (DecisionService if decides else LabelService)(self.model)
         options = body.input_options()
-        logits = await service.logits(context, text_list(body.inputs), labels, options)
+        with service_errors():
+            options.check_no_windows()
+        logits = await service.label_logits(context, text_list(body.inputs), labels, options)
         alone = body.parameters.multi_label or len(labels) == 1
         return sigmoid(logits) if alone else softmax(logits)
 
@@ -128,7 +133,7 @@ class ZeroShotService:
         if entailment is None or self.model.description.listwise is not None:
             raise NotOffered(
                 "this model has no label for entailment, which candidate labels need; serve a "
-                "model of inference (NLI), or GLiClass"
+                "model of inference (NLI), GLiClass or GLiNER2"
             )
         return entailment, len(labels) - 1 if entailment == 0 else 0
 
@@ -139,7 +144,8 @@ def router(registry: ModelRegistry) -> APIRouter:
     routes = api_router("classify")
 
     @routes.post(
-        "/zero-shot-classification", summary="Label texts by candidate labels (NLI, GLiClass)"
+        "/zero-shot-classification",
+        summary="Label texts by candidate labels (NLI, GLiClass, GLiNER2)",
     )
     async def zero_shot(context: RequestDep, body: ZeroShotRequest) -> Predictions:
         scores = await models.choose(body.model).scores(context, body)

@@ -50,7 +50,7 @@ MODULES: Sequence[str] = (  # in the order of the documentation
     *_of("vision", "clip", "siglip", "jina_clip", "colmodernvbert", "colidefics3", "colpali"),
     *_of("vision", "colqwen2", "colqwen3", "colqwen3_5"),
     "static",
-    *_of("decide", "laya", "gliclass"),
+    *_of("decide", "laya", "gliclass", "gliner2"),
     *_of("classic", "mobilebert", "canine", "funnel", "laser", "elmo", "doc2vec", "word_vectors"),
 )
 """The modules with records of families: of this package, and by their full names of wings."""

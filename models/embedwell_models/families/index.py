@@ -87,6 +87,7 @@ _MODULES = (  # with names in EncoderConfig, and values of model_type: "-" for a
     ("static", "static model2vec", ""),
     ("embedwell_decide.families.laya", "laya", "laya"),
     ("embedwell_decide.families.gliclass", "GLiClass", "GLiClass"),
+    ("embedwell_decide.families.gliner2", "gliner2", "gliner2"),
     ("embedwell_classic.families.mobilebert", "mobilebert", "mobilebert"),
     ("embedwell_classic.families.canine", "canine", "canine"),
     ("embedwell_classic.families.funnel", "funnel", "funnel"),

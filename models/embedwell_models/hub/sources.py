@@ -17,9 +17,9 @@ from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 DEFAULT = "all-MiniLM-L6-v2"
 _OTHER_LAYOUTS = {
     "adapter_config.json": "embedwell_formats.peft.folder:peft_folder",  # saved by PEFT
-    "rl_agent_config.json": "embedwell_decide.folder:decision_folder",
-    "marker_calibration.json": "embedwell_decide.folder:refuse_folder",  # of Von
-    "encoder_config/config.json": "embedwell_decide.folder:refuse_folder",  # of GLiNER2
+    "rl_agent_config.json": "embedwell_decide.folder:laya_folder",
+    "marker_calibration.json": "embedwell_decide.folder:refuse_von",
+    "encoder_config/config.json": "embedwell_decide.folder:gliner_folder",
 }
 """Files of models in other folders than usual -> what links them to a folder in the cache.
 

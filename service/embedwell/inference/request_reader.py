@@ -26,7 +26,7 @@ from embedwell_models.read.prompts import Prompt, Prompts
 from embedwell_models.read.row_tokenizer import RowTokenizer, TextOrImage
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.tokens import Token
+from embedwell_models.tokenizer.tokens import Token, TruncatedIds
 
 if TYPE_CHECKING:  # imported for rerankers
     from embedwell_models.read.pairs_and_lists import (
@@ -291,6 +291,16 @@ class RequestReader:
         length = min(requested, self.max_length)
         self.check_max_length(length, param)
         return length
+
+    def checked_row(
+        self, index: int, ids: list[int], dropped: int, options: InputOptions
+    ) -> InputRow:
+        """Return a row of ids of which some were cut off; raises BadRequest if none may be.
+
+        index: position of its text in the request.
+        """
+        with service_errors():
+            return self._row_tokenizer.checked_row(index, TruncatedIds(ids, dropped), options)
 
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from laya.common import build_sequence
 
+from embedwell_decide.laya_rows import LayaRows
 from embedwell_decide.options import DecisionOptions
-from embedwell_decide.questions import DecisionRow, Question, RowFormat, render
+from embedwell_decide.questions import Question, render
+from embedwell_decide.rows import DecisionRow
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
@@ -48,7 +50,7 @@ def question_of(body: dict[str, Any]) -> Question:
     if body["type"] == "choice":
         return Question.choice(body["instructions"], [*criteria.items()])
     if body["type"] == "score":
-        return Question.score(body["instructions"], criteria)
+        return Question.score(body["instructions"], [(level, None) for level in criteria])
     return Question.noul(body["instructions"], criteria.get("true"), criteria.get("false"))
 
 
@@ -61,17 +63,15 @@ class Decider:
         self.embedder = Embedder.load(str(linked), dtype="float32")
         self.options = DecisionOptions.read(linked)
         self.tokenizer = self.description.tokenizer()
-        self.format: RowFormat = self.options.row_format(self.tokenizer.special_id)
-        self.mask = self.tokenizer.name(self.format.mask)
+        self.rows = LayaRows.of(self.options, self.tokenizer.special_id, self.tokenizer.name)
 
-    def ids(self, text: str) -> list[int]:
-        text = text.replace(self.mask, " ")
-        return [*run_to_completion(self.tokenizer.ids_without_special(text))]
+    def ids(self, texts: list[str]) -> list[list[int]]:
+        return [[*run_to_completion(self.tokenizer.ids_without_special(text))] for text in texts]
 
     def row(self, question: Question, state: Any) -> DecisionRow:
-        options = [self.ids(f" {option}") for option in question.options]
-        heading, text = self.ids(question.heading), self.ids(render(state))
-        row = self.format.row(heading, options, text, keep_end=isinstance(state, list))
+        asked = self.ids(self.rows.question_texts(question))
+        text = self.ids(self.rows.state_texts(render(state)))
+        row = self.rows.row(asked, text, keep_end=isinstance(state, list))
         assert row is not None
         return row
 
@@ -123,7 +123,7 @@ def test_probabilities_are_those_of_the_authors(agent: Any, decider: Decider, st
     questions = {name: question_of(body) for name, body in QUESTIONS.items()}
     rows = [decider.row(question, state).ids for question in questions.values()]
     for (name, question), logits in zip(questions.items(), decider.logits(rows), strict=True):
-        ours = decider.options.probabilities(question.kind, logits)
+        ours = decider.rows.probabilities(question, logits)
         answer = expected[name]
         theirs = [*answer["probabilities"].values()] if "probabilities" in answer else None
         theirs = theirs or [1 - answer["noul"], answer["noul"]]
@@ -140,9 +140,10 @@ def test_a_question_has_the_same_bytes_in_every_batch(decider: Decider) -> None:
 
 
 def test_options_that_do_not_fit_have_no_row() -> None:
-    row_format = RowFormat(cls=0, sep=1, mask=2, max_length=32, max_question=24)
-    assert row_format.row([5], [[6] * 8] * 9, []) is None
-    assert row_format.row([5], [[6] * 8] * 4, []) is not None
+    options = DecisionOptions(layers=2, max_length=32, max_question=24, temperatures={}, by_size={})
+    rows = LayaRows(options, cls=0, sep=1, mask=2, mask_name="[MASK]")
+    assert rows.row([[5], *[[6] * 8] * 9], [[]]) is None
+    assert rows.row([[5], *[[6] * 8] * 4], [[]]) is not None
 
 
 def test_a_model_that_decides_has_no_other_outputs(decider: Decider) -> None:

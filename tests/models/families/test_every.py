@@ -123,7 +123,7 @@ def test_there_is_a_case_for_every_family() -> None:
     }  # which transformers lacks
     # Encoders of their own: see their tests.
     others |= {"canine", "funnel", "mobilebert", "t5gemma2"}
-    others |= {"laya", "GLiClass"}  # they decide: see tests/models/decide
+    others |= {"laya", "GLiClass", "gliner2"}  # they decide: see tests/models/decide
     others |= {"jina_embeddings_v5"}  # adapters in files of their own: see its test
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}

@@ -12,7 +12,7 @@ from embedwell_models.read.prompts import TASK_ROLES, Role
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
-_ROOT_TASKS = ("classify", "rerank", DECISION, LABELS, DENSE, MULTI, SPARSE)
+_ROOT_TASKS = ("classify", "rerank", LABELS, DECISION, DENSE, MULTI, SPARSE)
 """Tasks and outputs, of which the first that a model has is served at /."""
 _RETRIEVAL = ("retrieval.query", "retrieval.passage")  # Jina's tasks
 _BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5
