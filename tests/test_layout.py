@@ -38,7 +38,11 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         "word_bodies word_search compress convert train",
         {"embedwell_classic", "embedwell_lab"},  # compress --sts scores a model
     ),
-    "embedwell_decide": ("questions folder options head label_options label_head families", set()),
+    "embedwell_decide": (
+        "questions rows gliner_options folder options laya_rows head gliner_rows gliner_head "
+        "row_builders label_options label_head families",
+        set(),
+    ),
     "embedwell_decide_service": (
         "confidence conversation decision_service decisions system_one label_service zero_shot",
         {"embedwell_decide"},

@@ -41,10 +41,7 @@ def laya_folder(folder: Path, _find: object, cache: Path) -> Path:
         "model_type": MODEL_TYPE,
         OPTIONS: {key: options[key] for key in _READ if key in options},
     }
-    written = {
-        "config.json": json.dumps(config, indent=2),
-        "sentence_bert_config.json": json.dumps({"max_seq_length": options.get("max_len", 512)}),
-    }
+    written = {"config.json": json.dumps(config, indent=2)}
     return _linked(folder, folder / "tokenizer", folder / OPTIONS_FILE, written, cache)
 
 

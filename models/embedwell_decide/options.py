@@ -48,7 +48,7 @@ class DecisionOptions:
             )
         return cls(
             layers=_whole(options, "head_layers", 2),
-            max_length=_whole(options, "max_len", 512),
+            max_length=max_length(options),
             max_question=_whole(options, "head_max_len", 192),
             temperatures=dict(zip(KINDS, map(_bounded, stated), strict=True)),
             by_size={name: _bounded(value) for name, value in by_size.items()},
@@ -66,6 +66,11 @@ def temperature_name(kind: Kind, options: int) -> str:
     sizes = ((2, "2"), (5, "3-5"), (10, "6-10"))
     size = next((name for most, name in sizes if options <= most), "11+")
     return f"{kind}:{size}"
+
+
+def max_length(options: JsonConfig) -> int:
+    """Return the tokens of a row; raises ModelError for another type."""
+    return _whole(options, "max_len", 512)
 
 
 def _whole(options: JsonConfig, key: str, default: int) -> int:

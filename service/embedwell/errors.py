@@ -36,6 +36,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from embedwell_models.errors import InputError, TooLongError, TooManyTokensError, UnpairedTextError
+from embedwell_models.output_names import DECISION, LABELS
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""
@@ -118,9 +119,11 @@ class NotOffered(BadRequest):
         self.offered = offered
 
     @classmethod
-    def by_embedder(cls) -> "NotOffered":
+    def by_embedder(cls, outputs: Collection[str]) -> "NotOffered":
         """Return the error of a model that neither reranks nor classifies."""
-        return cls("this model only embeds texts", offered=["embed"])
+        if {DECISION, LABELS}.isdisjoint(outputs):
+            return cls("this model only embeds texts", offered=["embed"])
+        return cls("this model neither reranks nor classifies", offered=outputs)
 
     @classmethod
     def by_classifier(cls, reranks: bool) -> "NotOffered":

@@ -26,7 +26,7 @@ class _Question(Body):
     """Fields of every question.
 
     - `instructions`: the question or statement: a text, or a list of texts and JSON.
-    - `name`: name of the question, which its answer repeats.
+    - `name`: name of the question, which its answer repeats, and GLiNER2 reads.
     """
 
     instructions: Content

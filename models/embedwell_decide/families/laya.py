@@ -6,6 +6,7 @@ https://pypi.org/project/laya has its code. mmBERT, of laya-multilingual, is a M
 from dataclasses import replace
 
 from embedwell_decide.folder import MODEL_TYPE, OPTIONS
+from embedwell_decide.options import max_length
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import modernbert
@@ -16,8 +17,10 @@ from embedwell_models.output_names import DECISION
 def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of the encoder."""
     spec = modernbert.read(options)
+    longest = min(spec.config.max_positions, max_length(options.nested(OPTIONS)))
+    config = replace(spec.config, max_positions=longest)
     unused = ("head.*", "type_emb.*", "scorer.*", "act_head.*", "temperature")
-    return replace(spec, unused=unused, prefixes=("encoder.",))
+    return replace(spec, config=config, unused=unused, prefixes=("encoder.",))
 
 
 FAMILIES = (

@@ -82,7 +82,7 @@ class Pipeline:
     def classifier(self) -> ClassifierOptions:
         """The classifier, which knows the labels; raises BadRequest for an embedder."""
         if self._classifier is None:
-            raise NotOffered.by_embedder()
+            raise NotOffered.by_embedder(self.output_names)
         return self._classifier
 
     async def dense(self, costs: RequestCosts, rows: Sequence[InputRow]) -> Floats:

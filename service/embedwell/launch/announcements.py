@@ -11,7 +11,7 @@ from embedwell.launch.logging import announce
 from embedwell.launch.supervisor import Report
 from embedwell.settings.addresses import address_to_ask, is_loopback, is_wildcard
 from embedwell.settings.settings import Settings
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,21 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     )
 
 
+_INPUT = '{"inputs": "Hello, world"}'
+_QUESTION = '{"type": "predicate", "instructions": "The customer wants a refund."}'
+_EXAMPLES: Mapping[str, tuple[str, str]] = {
+    DENSE: ("/embed", _INPUT),
+    MULTI: ("/embed", _INPUT),
+    SPARSE: ("/embed_sparse", _INPUT),
+    DECISION: ("/v1/decisions", f'{{"input": "Refund me.", "questions": [{_QUESTION}]}}'),
+    LABELS: (
+        "/zero-shot-classification",
+        '{"inputs": "My phone!", "parameters": {"candidate_labels": ["mobile", "billing"]}}',
+    ),
+}
+"""A route and a body for each output, of which the first that a model has is shown."""
+
+
 def _url(context: InheritedServer) -> str:
     settings = context.settings
     return f"http://{address_to_ask(settings.host)}:{context.port}{settings.root_path}"
@@ -132,6 +147,8 @@ def _outputs(engine: Mapping[str, Any]) -> str:
         DENSE: f"{engine['dim']} dimensions",
         SPARSE: f"sparse vectors of {engine['vocab_size']} entries",
         MULTI: f"{engine['dim']} dimensions for each token",
+        DECISION: "decisions",
+        LABELS: "candidate labels",
     }
     outputs = engine["outputs"]
     if DENSE in outputs:  # their dimensions may be fewer
@@ -141,9 +158,10 @@ def _outputs(engine: Mapping[str, Any]) -> str:
 
 def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
     """The route of a model and a body for it; of one that is not loaded, the usual ones."""
-    if engine is None or (labels := engine["labels"]) is None:
-        sparse = engine is not None and not {DENSE, MULTI} & {*engine["outputs"]}
-        return "/embed_sparse" if sparse else "/embed", '{"inputs": "Hello, world"}'
+    if engine is None:
+        return _EXAMPLES[DENSE]
+    if (labels := engine["labels"]) is None:
+        return next(request for name, request in _EXAMPLES.items() if name in engine["outputs"])
     if len(labels) > 1:
         return "/predict", '{"inputs": "Hello, world"}'
     return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'

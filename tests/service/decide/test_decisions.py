@@ -201,7 +201,12 @@ def test_a_model_that_decides_does_not_embed(server: HttpServer) -> None:
     pooling = {"model": "laya", "input": "a"}
     message = "this model pools no texts; it has decision (POST /v1/decisions)"
     assert error(server.post("/pooling", pooling), 400)["message"] == message
-    assert server.client.get("/info").json()["task"] == "decide"
+    labels = {"inputs": "a", "parameters": {"candidate_labels": ["a"]}}
+    for path, body in (("/zero-shot-classification", labels), ("/predict", {"inputs": "a"})):
+        message = "this model neither reranks nor classifies; it has decision (POST /v1/decisions)"
+        assert error(server.post(path, body), 400)["message"] == message
+    info = server.client.get("/info").json()
+    assert (info["task"], info["max_input_length"]) == ("decide", 128)
     assert server.client.get("/v1/models/laya").json()["model_type"] == "decide"
 
 

@@ -28,6 +28,9 @@ ENGINE = {
         (["dense", "multi"], "16 dimensions and vectors of tokens, 64 tokens", "/embed "),
         (["multi"], "16 dimensions for each token, 64 tokens", "/embed "),
         (["dense", "sparse"], "16 dimensions and sparse vectors of 99 entries, 64", "/embed "),
+        (["decision"], "decisions, 64 tokens", "/v1/decisions "),
+        (["labels"], "candidate labels, 64 tokens", "/zero-shot-classification "),
+        (["decision", "labels"], "decisions and candidate labels, 64", "/v1/decisions "),
     ],
 )
 def test_the_outputs_of_a_model_and_an_example_request_are_named(
