@@ -62,7 +62,7 @@ def test_labels_have_the_scores_of_the_authors(
 
 
 def test_systemone_has_the_answers_of_the_authors(server: HttpServer, authors: Any) -> None:
-    questions = {
+    questions: dict[str, dict[str, Any]] = {
         "team": {"type": "choice", "instructions": "which of any", "criteria": CHOICES},
         "how": {"type": "score", "instructions": "how much work", "criteria": ["the", "of", "to"]},
         "is it": {
