@@ -91,8 +91,8 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # The core serves. Wings have other commands, routes and old models, which the core loads by name.
 # In the core, too, each package imports only from those before it, and from itself.
 CORE = {
-    "embedwell_models": "records errors vectors output_names outputs model_options positions "
-    "config tables checkpoint vision families tokenizer "
+    "embedwell_models": "errors vectors output_names outputs model_options positions config "
+    "tables checkpoint vision families tokenizer "
     "model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine limits "

@@ -1,13 +1,13 @@
 """Compressed tables: rows of codes, rows that share a pool, and tiers of rows of several widths."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.stored import (
     CODEBOOKS,
     CODES,
@@ -24,7 +24,7 @@ CODEBOOK_SIZE = 256
 """Maximum number of vectors in a codebook, because a code is one byte."""
 
 
-@record
+@dataclass(frozen=True)
 class CodedTable(Table):
     """Table of product quantisation: a row is M bytes, each an index into a codebook.
 
@@ -56,7 +56,7 @@ _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-@record
+@dataclass(frozen=True)
 class HashedTable(Table):
     """Table of hash embeddings: a row is a weighted sum of two rows of a pool.
 
@@ -96,7 +96,7 @@ def _hash(numbers: Ids) -> npt.NDArray[np.uint64]:
     return values ^ (values >> _SHIFTS[-1])
 
 
-@record
+@dataclass(frozen=True)
 class Tier:
     """Consecutive rows. values: (n, d). directions: (d, D); None if d is D."""
 
@@ -119,7 +119,7 @@ class Tier:
         return projected
 
 
-@record
+@dataclass(frozen=True)
 class TieredTable(Table):
     """Table with the rows of several tiers, one tier after another.
 

@@ -1,11 +1,11 @@
 """Options of a GLiNER2: the layers that score labels, and their temperature."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 OPTIONS = "gliner2"
 """Key of the options in config.json."""
@@ -28,7 +28,7 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 CLASSIFIER = "classifier.*"
 
 
-@record
+@dataclass(frozen=True)
 class GlinerOptions:
     """Options of a GLiNER2.
 

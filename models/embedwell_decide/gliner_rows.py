@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from embedwell_decide.gliner_options import DESCRIPTION, LABEL, MARKERS, PROMPT, TEXT
 from embedwell_decide.questions import Option, Question
 from embedwell_decide.rows import DecisionRow, Ids, softmax
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _ANSWERS = {"true": "yes", "false": "no"}
@@ -31,7 +31,7 @@ _WITH_MARKS = (range(0x20000), range(0xE0000, 0xE1000))
 """Characters among which there are combining marks."""
 
 
-@record
+@dataclass(frozen=True)
 class GlinerRows:
     """Builds rows: ( [P] name: instructions ( [L] option [L] option … ) ) [SEP_TEXT] words.
 

@@ -1,13 +1,13 @@
 """Options of a GLiClass: the tokens of its labels, and the layers that compare them with a text."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 LABEL, SEPARATOR, EXAMPLE = "<<LABEL>>", "<<SEP>>", "<<EXAMPLE>>"
 MAX_LENGTH = 1024
@@ -25,7 +25,7 @@ _REQUIRED: Mapping[str, Any] = {  # the supported values of further options
 }
 
 
-@record
+@dataclass(frozen=True)
 class LabelOptions:
     """Options of a GLiClass.
 

@@ -4,6 +4,7 @@ Laya: Convai Innovations 2026, https://huggingface.co/convaiinnovations/laya.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,6 @@ from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Option, Question
 from embedwell_decide.rows import DecisionRow, Ids
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 MAX_OPTION_TOKENS = 48
@@ -22,7 +22,7 @@ _FEW_OPTION_TOKENS = 4
 _TRUE, _FALSE = "yes, the statement holds", "no, the statement does not hold"
 
 
-@record
+@dataclass(frozen=True)
 class LayaRows:
     """Builds rows: [CLS] question [SEP] [MASK] option [MASK] option … [SEP] text [SEP].
 

@@ -1,6 +1,7 @@
 """Options of a Laya: the lengths of its rows, and the temperatures of its answers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from embedwell_decide.questions import KINDS, Kind
 from embedwell_decide.rows import softmax
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _LOWEST, _HIGHEST = 0.5, 5.0
@@ -20,7 +20,7 @@ _LOWEST, _HIGHEST = 0.5, 5.0
 a probability of 0.24 into 0.99."""
 
 
-@record
+@dataclass(frozen=True)
 class DecisionOptions:
     """Options of a Laya.
 

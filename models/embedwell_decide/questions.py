@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from embedwell_models.records import record
 
 Kind = Literal["choice", "score", "noul"]
 """Type of a question: one of several options, a level of a scale, or true and false."""
 KINDS: tuple[Kind, ...] = ("choice", "score", "noul")
 
 
-@record
+@dataclass(frozen=True)
 class Option:
     """An option of a question. about: its description; None for none."""
 
@@ -22,7 +21,7 @@ class Option:
         return self.label if self.about is None else f"{self.label}: {self.about}"
 
 
-@record
+@dataclass(frozen=True)
 class Question:
     """A question about a text.
 

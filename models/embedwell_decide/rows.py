@@ -1,20 +1,20 @@
 """Rows of token ids in which a model reads a question with its options, and a text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_decide.questions import Question
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 Ids = Sequence[int]
 """Token ids of a text, without special tokens around it."""
 
 
-@record
+@dataclass(frozen=True)
 class DecisionRow:
     """The row of a question about a text.
 

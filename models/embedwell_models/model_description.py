@@ -3,7 +3,7 @@
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -47,7 +47,6 @@ from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
 from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
 from embedwell_models.vectors import Floats
@@ -59,7 +58,7 @@ _INDICES = {"I64", "U64", "BOOL"}  # types of numbers that are not weights
 _TABLES = {STATIC: "static", WORDS: "word_vectors"}  # families of the kinds of modules
 
 
-@record
+@dataclass(frozen=True)
 class ModelDescription:
     """A model folder. encoder: the folder inside it with the encoder and the tokenizer.
 

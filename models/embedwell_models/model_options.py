@@ -1,11 +1,10 @@
 """Options of a model: its source, its device and precision, and how it reads texts."""
 
 import re
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 UnicodeForm = Literal["none", "nfc"]
 """Normalisation of texts before their tokenization: none, or letters composed with their marks."""
@@ -26,7 +25,7 @@ def why_unsupported_device(name: str) -> str:
     )
 
 
-@record(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelOptions:
     """Options with which a model is loaded, for most of which see `Embedder.load`.
 

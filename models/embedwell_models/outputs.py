@@ -1,17 +1,17 @@
 """Outputs of one text: a dense vector, a sparse vector, and a vector for each token."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _HEADER = 4  # numbers in a packed record that hold the sizes of its parts
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class SparseVector:
     """Sparse vector over a vocabulary of V tokens: its non-zero weights.
 
@@ -42,7 +42,7 @@ def over_entries(vectors: Sequence[SparseVector], entries: npt.NDArray[np.int32]
     return matrix
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class TextOutputs:
     """Outputs of one text; None for outputs that were not requested.
 

@@ -1,8 +1,8 @@
 """Token ids of a query and a document in the format of a language model, as one text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, around
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import Steps
@@ -13,7 +13,7 @@ from embedwell_prompts.pairs import PairTokenizerWithFormat, second_text
 _FILLERS = ("0", "1 2 3 4")  # texts with different ends
 
 
-@record
+@dataclass(frozen=True)
 class _Surroundings:
     """Ids before and after a document. text: the text of `before`; "" if the query was truncated.
 

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.option_files import KALM_RERANKER
-from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import (
     DecoderFormat,
     PairFormat,
@@ -18,7 +17,7 @@ from embedwell_models.tokenizer.formats import (
 from embedwell_models.tokenizer.lists import ListwiseFormat
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RerankFormat:
     """A format with the placeholders {query}, {document} and, if it has one, {instruction}.
 

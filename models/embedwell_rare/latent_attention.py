@@ -4,6 +4,7 @@ NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D width, N latents, H hea
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +16,6 @@ from embedwell_models.config.model_spec import StateLayersSpec
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 NORM_EPS = 1e-5
@@ -26,7 +26,7 @@ FEATURE_ROWS = 512
 _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LatentSpec(StateLayersSpec):
     """Attention of the last hidden states to trained vectors, followed by a feed-forward network.
 
@@ -49,7 +49,7 @@ class LatentSpec(StateLayersSpec):
         return self.width * (2 * self.heads * self.count + 3 * self.inner)
 
 
-@record
+@dataclass(frozen=True)
 class LatentWeights:
     """Matrices (out, in) and norms, each a pair of weight and bias.
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from embedwell_models.precision.trials import (
     EncoderFactoryProtocol,
     build_in_precision,
 )
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.attention_pooling import AttentionPooling
@@ -102,7 +102,7 @@ class ImageEmbedder:
         return self._parts.embed(self._encoder, images)
 
 
-@record
+@dataclass(frozen=True)
 class ImagePrecision:
     """Precision of an image encoder. magnitudes: what int8 was calibrated with."""
 

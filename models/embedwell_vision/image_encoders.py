@@ -1,6 +1,7 @@
 """The encoders of a model's images: one for images alone, or one for texts with images."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from embedwell_models.cpu_backend.quantization import QUANTIZED
@@ -10,7 +11,6 @@ from embedwell_models.loading.backends import why_torch_by_headers
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.trials import PrecisionChoice
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import LAYERS
 from embedwell_vision.image_embedder import ImageEmbedder, ImagePrecision, dtype_without_int8
@@ -18,7 +18,7 @@ from embedwell_vision.texts_with_images import TextsWithImages
 from embedwell_vision.texts_with_images import load as load_texts_with_images
 
 
-@record
+@dataclass(frozen=True)
 class ImageEncoders:
     """The encoders of a model's images, of which it has one.
 

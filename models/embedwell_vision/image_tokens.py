@@ -5,6 +5,7 @@ depends on a batch.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,6 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.layers import layer_norm
 from embedwell_models.loading.backends import OUTSIDE_LAYERS
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_vision.image_weights import PlaceTables
 from embedwell_vision.images.patches import Patches
@@ -27,7 +27,7 @@ from embedwell_vision.positions import PatchPlaces, Windows
 from embedwell_vision.specs import ImageTokenSpec
 
 
-@record
+@dataclass(frozen=True)
 class ImageTokens:
     """The tokens (n, D) of an image, and what is added to their states after the first layers."""
 

@@ -4,13 +4,13 @@ D hidden size, Dh head size, H heads, N patches, P places.
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import StoredWeights
-from embedwell_models.records import record
 from embedwell_models.tables.table import Array, PlainTable, QuantizedMatrix, Stored, Table
 from embedwell_models.vectors import Floats
 from embedwell_vision.positions import PatchPlaces
@@ -36,7 +36,7 @@ def channels_first(weight: Array, side: int) -> Array:
     return np.ascontiguousarray(by_pixel).reshape(weight.shape)
 
 
-@record
+@dataclass(frozen=True)
 class PlaceTables:
     """Vectors of the columns and of the rows of patches (P, width), of which some are read."""
 

@@ -1,12 +1,13 @@
 """Positions of the patches of images of any proportions."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.records import record
 from embedwell_models.vectors import Doubles, Floats
 
 
@@ -32,7 +33,7 @@ def _shares_of_sources(target: int, source: int) -> Floats:
     return weights
 
 
-@record
+@dataclass(frozen=True)
 class PatchPlaces:
     """The row and the column (N,) of each patch of an image, block by block."""
 
@@ -83,7 +84,7 @@ def _between(place: Integers, side: int) -> tuple[Integers, Integers, Floats]:
     return first, np.minimum(first + 1, side - 1), (exact - first).astype(np.float32)
 
 
-@record
+@dataclass(frozen=True)
 class Windows:
     """Square windows of an image.
 

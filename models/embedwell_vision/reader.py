@@ -1,7 +1,7 @@
 """Reader of images: the pixels of images and of texts with images, in steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,7 +9,6 @@ from embedwell_models.config.model_spec import SquareImageSpec
 from embedwell_models.errors import ImageError, ImageTokensError, InputError
 from embedwell_models.read.images import PreparedInput
 from embedwell_models.read.inputs import ImageContent, ImageFile, InputRow, check_tokens
-from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vision import ImageTokens, Pages, Pixels, Preprocessing
 from embedwell_vision.images.several import Prepare, R, prepare_ahead
@@ -18,7 +17,7 @@ from embedwell_vision.images.tiles import ImageTokens as AnyImageTokens
 _NO_IDS = np.empty(0, dtype=np.int32)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PreparedContent:
     """A text with images, whose pixels are prepared, or a page.
 
@@ -67,7 +66,7 @@ class PreparedContent:
         )
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PreparedImage:
     """An image as a tokenized input, or the error of an input whose images cannot be read."""
 

@@ -1,10 +1,11 @@
 """Records of image encoders, and of the texts around pages."""
 
+from dataclasses import dataclass
+
 from embedwell_models.config.model_spec import ModelSpec, Projection
-from embedwell_models.records import record
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ImageSpec:
     """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
 
@@ -49,7 +50,7 @@ class ImageSpec:
         return self.projection.width if self.projection else self.encoder.config.hidden_size
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ImageTokenSpec:
     """The image encoder of a checkpoint whose vectors are tokens of a text.
 
@@ -92,7 +93,7 @@ class ImageTokenSpec:
         return not self.window or layer in self.whole_layers
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PageFormat:
     """Texts around images of pages and around queries.
 

@@ -4,17 +4,16 @@ import pickle
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 
 from embedwell.engine.wire.engine_sockets import EngineSocket, request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.settings.settings import Settings
-from embedwell_models.records import record
 
 
-@record
+@dataclass(frozen=True)
 class InheritedModel:
     """The settings and shared descriptors of one of a server's models and of its engine.
 
@@ -51,7 +50,7 @@ class InheritedModel:
         return SharedCounters.attach(self.counters_fd, self.rows, row)
 
 
-@record
+@dataclass(frozen=True)
 class InheritedServer:
     """The settings and shared descriptors of a server.
 

@@ -1,11 +1,11 @@
 """A batch: requests of a file, and its progress."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from embedwell.http.field_descriptions import DescribedModel
-from embedwell_models.records import record
 
 Status = Literal[
     "validating",
@@ -150,7 +150,7 @@ MAX_NAME = 512
 """Maximum characters of a request's custom_id, and of a file's name."""
 
 
-@record
+@dataclass(frozen=True)
 class BatchLimits:
     """Limits of files and batches.
 

@@ -2,6 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.request_limits import check_parts
 from embedwell_batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
-from embedwell_models.records import record
 
 _MAX_PROBLEMS = 100
 
@@ -26,7 +26,7 @@ class _Fields(BaseModel):
     body: dict[str, Any]
 
 
-@record
+@dataclass(frozen=True)
 class RequestLine:
     """A request of a batch.
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.types import Message, Scope
@@ -15,7 +16,6 @@ from embedwell.routes.common.router import DirectRoute
 from embedwell_batches.folder import REQUEST_PREFIX, new_id
 from embedwell_batches.json_lines import RequestLine
 from embedwell_models.encoder.device import return_free_memory
-from embedwell_models.records import record
 
 TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 """Statuses of a request that is sent again later."""
@@ -25,7 +25,7 @@ _JSON = (b"content-type", b"application/json")
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class RouteResponse:
     """The response to a request of a batch.
 

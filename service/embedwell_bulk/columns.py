@@ -2,14 +2,13 @@
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from embedwell_bulk import BulkError
-from embedwell_models.records import record
 
 EMBEDDING, ROW = "embedding", "row"
 """Columns that a run adds."""
@@ -18,7 +17,7 @@ VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
 _BYTES = "bytes"  # field of a column that the datasets library writes, next to the field path
 
 
-@record
+@dataclass(frozen=True)
 class Columns:
     """Names of columns of the input.
 

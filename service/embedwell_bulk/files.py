@@ -5,6 +5,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import fsspec
@@ -20,7 +21,6 @@ from pyarrow.fs import (
 )
 
 from embedwell_bulk import BulkError
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow read
 _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there, creating a folder would write an empty object
 
 
-@record
+@dataclass(frozen=True)
 class InputFile:
     """A file of texts.
 
@@ -134,7 +134,7 @@ def resolve_filesystem(address: str) -> tuple[FileSystem, str]:
         return PyFileSystem(FSSpecHandler(files)), path
 
 
-@record
+@dataclass(frozen=True)
 class OutputFolder:
     """A folder whose files appear atomically."""
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -30,7 +31,6 @@ from embedwell_models.errors import (
     UnsplittableTextError,
 )
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, normalize
 from embedwell_models.vision import Pages, Pixels
 from embedwell_vision.images.several import File, prepare_ahead
@@ -41,7 +41,7 @@ Read = TypeVar("Read", Pixels, list[Pixels])
 """The pixels of an image, or of the images that a page becomes."""
 
 
-@record
+@dataclass(frozen=True)
 class ImageFiles(Generic[Read]):
     """Reader of images as the pixels of a model.
 
@@ -121,7 +121,7 @@ def _content(address: str) -> bytes:
     return content
 
 
-@record
+@dataclass(frozen=True)
 class _ImageModel(LocalEncoder, Generic[Read]):
     """A model in this process as a TextEncoder of inputs with images. files: reads the images."""
 
@@ -137,7 +137,7 @@ class _ImageModel(LocalEncoder, Generic[Read]):
         return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
 
 
-@record
+@dataclass(frozen=True)
 class LocalImages(_ImageModel[Pixels]):
     """A model whose images have an encoder of their own, as a TextEncoder of inputs without texts.
 
@@ -170,7 +170,7 @@ class LocalImages(_ImageModel[Pixels]):
         return normalize(vectors) if embedder.recipe.normalize else vectors
 
 
-@record
+@dataclass(frozen=True)
 class LocalTextsWithImages(_ImageModel[Pixels]):
     """A model whose images are tokens of a text, as a TextEncoder of images, texts, and both."""
 
@@ -213,7 +213,7 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
         return vector
 
 
-@record
+@dataclass(frozen=True)
 class LocalPages(_ImageModel[list[Pixels]]):
     """A model with a vector for each token of an image, as a TextEncoder of inputs without texts.
 

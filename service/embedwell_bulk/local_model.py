@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,12 @@ from embedwell_models.errors import (
     UnsplittableTextError,
 )
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress
 
 
-@record
+@dataclass(frozen=True)
 class _TextModel(LocalEncoder):
     """A model in this process as a TextEncoder.
 
@@ -96,7 +96,7 @@ class _TextModel(LocalEncoder):
         return None
 
 
-@record
+@dataclass(frozen=True)
 class LocalModel(_TextModel):
     """A model with a vector for each text."""
 
@@ -112,7 +112,7 @@ class LocalModel(_TextModel):
             raise BulkError(str(error)) from None
 
 
-@record
+@dataclass(frozen=True)
 class LocalTokenModel(_TextModel):
     """A model with a vector for each token of a text, which reads the texts as documents.
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,13 @@ from embedwell_bulk.text_encoder import (
     Vectors,
     Window,
 )
-from embedwell_models.records import record
 
 PARQUET, NPY = "parquet", "npy"
 _LIST = ".list.element"  # in the path of a column
 MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
 
-@record
+@dataclass(frozen=True)
 class Part:
     """Rows of the input that become one part of the output.
 
@@ -80,7 +80,7 @@ def cut_into_parts(
         yield Part(index, first_row, pa.Table.from_batches(waiting), before, done)
 
 
-@record
+@dataclass(frozen=True)
 class EmbeddedPart:
     """A part with n rows, their vectors, the rows without a vector, and counts."""
 
@@ -112,7 +112,7 @@ class EmbeddedPart:
         return files
 
 
-@record
+@dataclass(frozen=True)
 class PartEmbedding:
     """A part whose texts, or images, are being embedded.
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from embedwell_bulk import BulkError, unfinished
@@ -15,12 +15,11 @@ from embedwell_bulk.progress import EmbedProgress, count
 from embedwell_bulk.source import Source
 from embedwell_bulk.text_encoder import Encoded, TextEncoder, join
 from embedwell_models.output_names import MULTI
-from embedwell_models.records import record
 
 PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
 
 
-@record
+@dataclass(frozen=True)
 class Shard:
     """The share of one of several machines: every count-th part, from the number-th on (from 1)."""
 
@@ -39,7 +38,7 @@ class Shard:
         return part % self.count == self.number - 1
 
 
-@record
+@dataclass(frozen=True)
 class BulkJob:
     """A bulk run: the files to embed, and the folder to write.
 

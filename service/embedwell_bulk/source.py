@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,6 @@ from embedwell_bulk.line_files import (
     uncompressed_suffix,
     warn_of_late_columns,
 )
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ _PARSERS: Mapping[str, Parser] = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class PartitionColumns:
     """Columns that the folders of files name, as Hive and Spark write them: lang=en/part-0.parquet.
 
@@ -87,7 +86,7 @@ def _kind(values: Sequence[str | None]) -> pa.DataType:
     return pa.int32()
 
 
-@record
+@dataclass(frozen=True)
 class Source:
     """Files with the same columns.
 

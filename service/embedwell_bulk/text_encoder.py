@@ -4,20 +4,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _SECONDS = 1.0  # of texts that are begun together
 _FIRST_TEXTS, _MAX_TEXTS = 8, 1024  # their number, before it is known how long they take; at most
 
 
-@record
+@dataclass(frozen=True)
 class TokenVectors:
     """Vectors of the tokens of B inputs, (n, dim) for each; an input may have none."""
 
@@ -48,7 +47,7 @@ Advance = Callable[[int], object]
 """Called with the number of texts that were computed since the last call."""
 
 
-@record
+@dataclass(frozen=True)
 class Encoded:
     """Vectors of B texts.
 
@@ -122,7 +121,7 @@ class LocalEncoder(ABC):
         """Return the vectors of texts, or of images, and the rejected ones."""
 
 
-@record
+@dataclass(frozen=True)
 class Finished:
     """The results of n of the distinct texts of a window.
 
@@ -135,7 +134,7 @@ class Finished:
     rejected: Mapping[int, str]
 
 
-@record
+@dataclass(frozen=True)
 class Window:
     """B texts, or images, that are being embedded.
 

@@ -31,7 +31,6 @@ from embedwell_classic_service.word_bodies import (
 )
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputOptions
-from embedwell_models.records import record
 from embedwell_models.tables.table import BLOCK
 from embedwell_models.vectors import Floats
 
@@ -42,7 +41,7 @@ _SCORING = 100  # scoring a neighbour again takes as long as so many rows of the
 _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
 
 
-@record
+@dataclass(frozen=True)
 class Search:
     """A search among candidates for the neighbours of Q texts.
 

@@ -1,6 +1,7 @@
 """Probabilities of the answers to questions about one text, by a decision model."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -16,7 +17,6 @@ from embedwell_decide.row_builders import row_builder
 from embedwell_decide.rows import Ids, RowBuilder
 from embedwell_models.output_names import DECISION
 from embedwell_models.read.inputs import InputOptions, InputRow
-from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats
 
@@ -26,7 +26,7 @@ _TOKEN_BYTES = 64
 """Memory of a character's token while a request is read."""
 
 
-@record
+@dataclass(frozen=True)
 class AskedQuestion:
     """A question with the field of the request that has it, for errors."""
 
@@ -34,7 +34,7 @@ class AskedQuestion:
     field: str
 
 
-@record
+@dataclass(frozen=True)
 class DecisionService:
     """Answers questions by one model."""
 

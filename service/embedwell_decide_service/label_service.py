@@ -1,7 +1,7 @@
 """Scores of candidate labels by a model that reads the labels and the text together."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,13 +12,12 @@ from embedwell.inference.served_model import ServedModel
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
 from embedwell_models.output_names import LABELS
 from embedwell_models.read.inputs import InputOptions, InputRow
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _BYTES_PER_CHARACTER = 4
 
 
-@record
+@dataclass(frozen=True)
 class LabelService:
     """Compares texts with labels by one model."""
 

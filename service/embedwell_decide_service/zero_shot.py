@@ -4,6 +4,7 @@ A model of inference (NLI) says whether a text entails "This example is LABEL.":
 arXiv 1909.00161. The scores are those of transformers' pipeline; of the others, those of their own.
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -22,7 +23,6 @@ from embedwell_decide_service.decision_service import DecisionService
 from embedwell_decide_service.label_service import LabelService
 from embedwell_models.output_names import DECISION, LABELS
 from embedwell_models.read.inputs import InputOptions, TextPair
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _ENTAILMENT = "entail"  # beginning of the label
@@ -86,7 +86,7 @@ class ZeroShotRequest(PairBody):
         return [template.replace(_PLACE, it, 1) for it in self.parameters.candidate_labels]
 
 
-@record
+@dataclass(frozen=True)
 class ZeroShotService:
     """Classifies texts by one model."""
 

@@ -4,13 +4,12 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
-
-from embedwell_models.records import record
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _DEFAULT_COLUMN = "text"
@@ -19,7 +18,7 @@ Row = tuple[int, Mapping[str, Any]]
 """Number of a line, and its values by column."""
 
 
-@record
+@dataclass(frozen=True)
 class TextTable:
     """B texts, each with its value in another column, if one was requested.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,7 +28,6 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.read.prompts import Prompts, Role
-from embedwell_models.records import record
 from embedwell_models.vectors import METRICS, Floats
 
 if TYPE_CHECKING:  # imported when a model is loaded
@@ -89,7 +89,7 @@ def vector_source(flags: Mapping[str, Any]) -> Iterator[VectorSource]:
         raise click.ClickException(f"{server}: {error}") from None
 
 
-@record
+@dataclass(frozen=True)
 class RunningServer:
     """A server as a VectorSource.
 
@@ -123,7 +123,7 @@ class RunningServer:
         return self.client.positions(**options)
 
 
-@record
+@dataclass(frozen=True)
 class LocalModel:
     """A model on this machine as a VectorSource, loaded when it is needed."""
 

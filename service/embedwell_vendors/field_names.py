@@ -1,24 +1,24 @@
 """Fields of several APIs in one body: names of the same field, and fields that exclude others."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
 from embedwell.errors import BadRequest
 from embedwell.routes.common.body import Body
-from embedwell_models.records import record
 
 T = TypeVar("T")
 
 
-@record
+@dataclass(frozen=True)
 class SameAs:
     """Marks another name of a field; a request has only one of the names."""
 
     field: str
 
 
-@record
+@dataclass(frozen=True)
 class Excludes:
     """Marks a field that cannot be combined with others, by any of their names."""
 

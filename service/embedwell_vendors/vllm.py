@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -29,7 +30,6 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.tokens import TokenVectorService
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, truncate_and_normalize
 from embedwell_vendors.vllm_fields import VLLMEmbeddingFields
 
@@ -135,7 +135,7 @@ class PoolingResponse(TypedDict):
     usage: OpenAIUsage
 
 
-@record
+@dataclass(frozen=True)
 class PoolingService:
     """Computes the outputs of a model by vLLM's names of its tasks."""
 

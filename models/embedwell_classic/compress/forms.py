@@ -11,13 +11,13 @@ pool: hash embeddings, fitted by alternating least squares. Svenstrup et al. 201
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.stored import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, Rows, blocks
 from embedwell_models.vectors import Doubles, Floats
@@ -123,7 +123,7 @@ def nearest_centroids(rows: Rows, centers: Floats) -> tuple[npt.NDArray[np.int64
     return nearest, errors
 
 
-@record
+@dataclass(frozen=True)
 class Band:
     """Number of rows of one tier (None for all remaining rows) and their dimensions."""
 

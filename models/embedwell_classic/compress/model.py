@@ -4,6 +4,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
-from embedwell_models.records import record
 from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
@@ -43,7 +43,7 @@ _NewIds = Mapping[int, int]
 """New ids by old ids of the tokens that remain."""
 
 
-@record
+@dataclass(frozen=True)
 class Compression:
     """Options of the compression of a table.
 

@@ -3,6 +3,7 @@
 import logging
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +12,6 @@ from tokenizers.normalizers import Normalizer
 
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 _COMPOSED = "각ếが"
 
@@ -41,7 +41,7 @@ VARIANTS = {
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class SentencePieceModel:
     """proto: content of the file. processor: SentencePiece's own tokenizer of this file."""
 

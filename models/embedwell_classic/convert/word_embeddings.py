@@ -6,6 +6,7 @@ import logging
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,7 +35,6 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config import option_files
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 
@@ -46,7 +46,7 @@ _HEADER = 248  # bytes; the table then begins at a multiple of 64
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class Choices:
     """Options of `convert_words`.
 

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,6 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.vectors import Doubles
 
 Weighting = Literal["sif", "idf"]
@@ -23,7 +23,7 @@ _SMOOTHING = 1e-3  # `a` in the paper
 _TEXTS = 1024  # texts that are computed at once
 
 
-@record
+@dataclass(frozen=True)
 class WordCounts:
     """Counts of a corpus. words: word -> occurrences. texts: word -> texts that contain it.
 

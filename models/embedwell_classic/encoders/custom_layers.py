@@ -5,6 +5,7 @@ B sequences, T tokens, D width of the states.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -16,7 +17,6 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
@@ -27,7 +27,7 @@ from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class LayerBuilder:
     """Builder of an encoder's parts from the tensors of a checkpoint.
 
@@ -57,7 +57,7 @@ class LayerBuilder:
         return build_norm(self.config, self.weights, name, self.device)
 
 
-@record
+@dataclass(frozen=True)
 class PooledStates:
     """Pooled states (rows, D) on the device. lengths: rows of each of B texts.
 

@@ -9,6 +9,7 @@ B texts, T token ids, V words, D dimensions, K negative words of a step.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -21,7 +22,6 @@ from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _LARGEST = 6.0  # largest absolute score that is learned from
@@ -30,7 +30,7 @@ _PER_UNIT = _POINTS // 6 // 2  # integer divisions, as in gensim
 _SIGMOID = (1 / (1 + np.exp(-np.linspace(-_LARGEST, _LARGEST, _POINTS, False)))).astype(np.float32)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Inference:
     """Options of the inference, which equal the options of the training.
 
@@ -49,7 +49,7 @@ class Inference:
     min_alpha: float
 
 
-@record
+@dataclass(frozen=True)
 class WordTables:
     """Tables of words. inputs, outputs: (V, D) vectors of predicting and of predicted words.
 

@@ -8,6 +8,7 @@ words and the marks around each text, D width of a direction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, takewhile
 
 import numpy as np
@@ -22,7 +23,6 @@ from embedwell_classic.encoders.custom_layers import (
 from embedwell_classic.encoders.lstm import Clips, lstm_layers, sigmoid, time_steps
 from embedwell_classic.families.elmo import BYTES
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.records import record
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.vectors import Floats
 
@@ -49,7 +49,7 @@ def spell(ids: Integers, lengths: Integers, max_length: int) -> Integers:
     return table
 
 
-@record
+@dataclass(frozen=True)
 class _Highway:
     """Highway layer: x -> g f(x) + (1 - g) x (Srivastava et al. 2015, arXiv 1505.00387)."""
 
@@ -110,7 +110,7 @@ def _numbered(weights: Mapping[str, Tensor], name: str, part: str = "") -> list[
     return [*takewhile(lambda name: f"{name}{part}.weight" in weights, names)]
 
 
-@record
+@dataclass(frozen=True)
 class _Words:
     """Words of a batch. counts: (B,) words of each text. lengths: (W,) ids of each word.
 

@@ -6,6 +6,7 @@ which is not pooled with others.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,13 +22,12 @@ from embedwell_classic.encoders.custom_layers import (
 from embedwell_classic.families import funnel
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.positions import tables
-from embedwell_models.records import record
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class Level:
     """Concatenated positions of B texts in a block.
 
@@ -137,7 +137,7 @@ class DistanceKeys:
         return cached[middle - reach : middle + reach + 1]
 
 
-@record
+@dataclass(frozen=True)
 class FunnelLayer:
     """Attention between positions of one level or of two levels, then a feed-forward network.
 

@@ -7,6 +7,7 @@ B sequences, T tokens, C cells, D width of the states (C without a projection).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.records import record
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.vectors import Floats
 
@@ -39,7 +39,7 @@ def time_steps(lengths: Sequence[int], backward: bool) -> list[Tensor]:
     ]
 
 
-@record
+@dataclass(frozen=True)
 class Clips:
     """Limits of the absolute values of cells and of projected states; infinity for no limit."""
 

@@ -4,6 +4,7 @@ T tokens, D width of the states, N width inside a layer, H heads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
@@ -20,7 +20,7 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class ElementwiseNorm:
     """Scale (D,) and shift (D,) of features in place of a norm: the paper's NoNorm."""
 
@@ -31,7 +31,7 @@ class ElementwiseNorm:
         return x * self.weight + self.bias
 
 
-@record
+@dataclass(frozen=True)
 class NormedLinear:
     """Linear layer followed by a norm of its sum with a residual."""
 
@@ -43,7 +43,7 @@ class NormedLinear:
         return self.norm(self.linear(x, residual=residual))
 
 
-@record
+@dataclass(frozen=True)
 class MobileBertLayer:
     """Layer of attention and feed-forward networks in N dimensions.
 

@@ -8,6 +8,7 @@ into memory; a look-up has no product that a GPU would speed up.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +26,6 @@ from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table
 from embedwell_models.vectors import Floats
@@ -45,7 +45,7 @@ WEIGHT_SUM_POWERS: Mapping[str, float] = {
 """
 
 
-@record
+@dataclass(frozen=True)
 class _Words:
     """Words of a batch. vectors: (W, D). rows: (W,) table row of each word's first id.
 

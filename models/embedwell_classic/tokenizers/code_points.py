@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +10,6 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading import tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.loading.loader import LoadedTokenizer
@@ -47,7 +47,7 @@ def load(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer
     return LoadedTokenizer(tokenizer, read_side(options) or "right", CODE_POINT_ROLES)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class FramedEncoding(WordEncoding):
     """Ids of a text between two special tokens."""
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
 
 _METADATA = "options"
@@ -80,7 +79,7 @@ class Vocabulary:
         return bytes(self._text[start : self._ends[row]])
 
 
-@record
+@dataclass(frozen=True)
 class Subwords:
     """Character n-grams of words that a vocabulary lacks, with fastText's numbers.
 
@@ -111,7 +110,7 @@ class Subwords:
                     yield value
 
 
-@record
+@dataclass(frozen=True)
 class WordOptions:
     """Options of the look-up of words in a vocabulary.
 

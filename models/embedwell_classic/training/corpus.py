@@ -7,10 +7,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 STDIN = Path("-")
 _MAX_WORDS = 10_000  # words of a sequence; gensim ignores further words
@@ -18,7 +18,7 @@ _PAIR_COLUMNS = ("anchor", "positive", "negative")
 _PAIR_SUFFIXES = (".tsv", ".jsonl")
 
 
-@record
+@dataclass(frozen=True)
 class Corpus:
     """Texts of a UTF-8 file. name: name of the file in messages."""
 
@@ -43,7 +43,7 @@ class Corpus:
         return (text for _, text in self.lines())
 
 
-@record
+@dataclass(frozen=True)
 class WordSequences:
     """Words of each text of a corpus, in the form in which the server looks them up.
 
@@ -89,7 +89,7 @@ def _copied(source: Path, folder: Path) -> Path:
     return copy
 
 
-@record
+@dataclass(frozen=True)
 class Pairs:
     """Rows of an anchor, a positive with the same meaning and optionally a negative without it.
 

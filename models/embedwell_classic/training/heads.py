@@ -8,6 +8,7 @@ import logging
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, TOKEN_WEIGHTS
 from embedwell_models.output_names import DENSE
-from embedwell_models.records import record
 
 _TEMPERATURE = 0.02  # divisor of mean cosines, as in the paper
 _BUDGET = 2048  # tokens of a forward pass
@@ -37,7 +37,7 @@ Texts = tuple[str, ...]
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class TokenStates:
     """T tokens of N texts: ids (T,), states (T, D) and the number of each token's text (T,)."""
 
@@ -108,7 +108,7 @@ class TokenHeads(torch.nn.Module):
         return [rows[1:] for rows in torch.split(vectors, texts.lengths())]  # as in the server
 
 
-@record
+@dataclass(frozen=True)
 class HeadTraining:
     """Options of `train_heads`.
 

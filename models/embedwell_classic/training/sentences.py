@@ -4,6 +4,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +26,6 @@ from transformers.utils.logging import disable_progress_bar
 from embedwell_classic.training.corpus import Pairs
 from embedwell_classic.training.tokenizer import Algorithm, train_tokenizer, write_tokenizer
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 Initialization = Literal["normal", "scaled", "uniform", "xavier", "he"]
 
@@ -60,7 +60,7 @@ def initialize(model: nn.Module, initialization: Initialization) -> None:
             nn.init.zeros_(module.bias)
 
 
-@record
+@dataclass(frozen=True)
 class SentenceTraining:
     """Options of `train_sentences`.
 

@@ -1,6 +1,7 @@
 """Training of word vectors: Word2Vec and fastText with gensim, and GloVe."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,13 +10,12 @@ from embedwell_classic.convert.word_files import WordVectors
 from embedwell_classic.tokenizers.vocabulary import Subwords
 from embedwell_classic.training.corpus import Corpus, WordSequences
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.table import blocks
 
 Algorithm = Literal["word2vec", "fasttext", "glove"]
 
 
-@record
+@dataclass(frozen=True)
 class WordTraining:
     """Options of `train_words`.
 

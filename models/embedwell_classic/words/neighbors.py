@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.tables.table import BLOCK, Rows
 from embedwell_models.vectors import METRICS, Doubles, Floats, normalize
 
@@ -18,7 +17,7 @@ _SPARE = 32  # further neighbours that are scored again in double precision
 _LEAST = 1e-6  # added to a divisor, as in gensim
 
 
-@record
+@dataclass(frozen=True)
 class Question:
     """A query for S lists of neighbours.
 

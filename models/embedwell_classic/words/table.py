@@ -1,5 +1,6 @@
 """Vectors of the vocabulary of a model that is a table, in its mapped file."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
@@ -7,13 +8,12 @@ from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Array, Chosen, Table
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class WordTable:
     """Rows of N words, decoded when they are read.
 

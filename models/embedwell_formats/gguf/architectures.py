@@ -5,12 +5,12 @@ The names and values are those that llama.cpp's converter writes.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from embedwell_formats.gguf import tensor_names
 from embedwell_formats.gguf.file import Metadata
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 DENSE = ("dense_2.weight", "dense_3.weight")
 """Layers after the pooling, which the folder of a model has in files of their own."""
@@ -24,7 +24,7 @@ Config = dict[str, Any]
 """Content of config.json."""
 
 
-@record
+@dataclass(frozen=True)
 class Architecture:
     """Architecture of a file.
 

@@ -4,11 +4,11 @@ n blocks, N rows, D dimensions. Layouts: https://github.com/ggml-org/llama.cpp/b
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.tables.table import Chosen, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
@@ -19,7 +19,7 @@ _LARGE = 256  # numbers of a block of a K type
 _IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
 
 
-@record
+@dataclass(frozen=True)
 class BlockType:
     """numbers: numbers of a block. size: its bytes. scales: offsets of its float16 scales.
 
@@ -177,7 +177,7 @@ BLOCK_TYPES: Mapping[str, BlockType] = {
 """Types of blocks by their names in GGUF."""
 
 
-@record
+@dataclass(frozen=True)
 class BlockMatrix(QuantizedMatrix):
     """Matrix (N, D) whose rows are quantised blocks; it is also a table.
 

@@ -7,6 +7,7 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -17,7 +18,6 @@ import numpy as np
 from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix, Bytes
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.table import Stored
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ SUPPORTED = (*(name for name, _ in _PLAIN.values()), *BLOCK_TYPES)
 """Types of tensors that are read."""
 
 
-@record
+@dataclass(frozen=True)
 class TensorInfo:
     """A tensor. file: its file. kind: its type. start, stop: place of its bytes in the file."""
 
@@ -56,7 +56,7 @@ class TensorInfo:
     stop: int
 
 
-@record
+@dataclass(frozen=True)
 class GgufFile:
     """Metadata and tensors of a model in one file or several, by llama.cpp's names.
 
@@ -262,7 +262,7 @@ def _stored(info: TensorInfo, content: Bytes) -> Stored:
     return BlockMatrix(content.reshape(rows, -1), BLOCK_TYPES[info.kind])
 
 
-@record
+@dataclass(frozen=True)
 class _Info:
     # A tensor as the header describes it. offset: from the end of the header.
     name: str

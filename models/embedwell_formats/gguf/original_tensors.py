@@ -5,7 +5,7 @@ llama.cpp's converter shifts, joins and reorders some of them; this module undoe
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from embedwell_formats.gguf.blocks import BlockMatrix
 from embedwell_formats.gguf.file import GgufFile, Metadata, TensorInfo
 from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.config import other_files
-from embedwell_models.records import record
 from embedwell_models.tables.table import Stored, decoded
 
 _Order = npt.NDArray[np.int64]
@@ -38,7 +37,7 @@ _BY_VALUE_HEAD = ("attn_gate.weight", "ssm_alpha.weight", "ssm_beta.weight", "ss
 _BY_HEADS = ("attn_qkv.weight", "ssm_conv1d.weight")
 
 
-@record
+@dataclass(frozen=True)
 class GgufWeights:
     """Weights of a file in GGUF, with the further parts that a folder has next to it."""
 

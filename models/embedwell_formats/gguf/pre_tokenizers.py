@@ -4,9 +4,9 @@ The names are llama.cpp's, the patterns those of tokenizer.json of the models th
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from embedwell_formats.gguf.file import Metadata
-from embedwell_models.records import record
 
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -14,7 +14,7 @@ _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]
 _CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|"
 
 
-@record
+@dataclass(frozen=True)
 class PreTokenizer:
     """pattern: splits a text; None for GPT-2's pattern, which is a step of its own.
 

@@ -7,14 +7,13 @@ Encoding: https://protobuf.dev/programming-guides/encoding/
 import mmap
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
 
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 KINDS = {1: ("F32", "<f4"), 10: ("F16", "<f2"), 11: ("F64", "<f8"), 16: ("BF16", "<u2")}
 """Number of a type of floating-point numbers -> its names in safetensors and in numpy."""
@@ -27,7 +26,7 @@ Span = tuple[int, int]
 """Begin and end of bytes in a file."""
 
 
-@record
+@dataclass(frozen=True)
 class Initializer:
     """A constant of a graph. type: its number in onnx.proto. file: the file with its bytes."""
 
@@ -52,7 +51,7 @@ class Initializer:
         return prod(self.shape) * int(KINDS[self.type][1][-1])
 
 
-@record
+@dataclass(frozen=True)
 class Node:
     """An operation. module: the torch module that it is a part of; "" if the file does not say.
 
@@ -67,7 +66,7 @@ class Node:
     transposes: bool
 
 
-@record
+@dataclass(frozen=True)
 class Graph:
     """Nodes in the order of the file, and initialisers by name."""
 

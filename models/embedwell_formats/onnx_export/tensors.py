@@ -3,6 +3,7 @@
 import mmap
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from embedwell_formats.onnx_export.graph import KINDS, Graph, Initializer, Node, damaged
 from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import Array, Stored, to_float32
 
@@ -31,7 +31,7 @@ _PRODUCTS = ("MatMul", "Gemm")
 _ADVICE = "give the folder of the original model, or its name on the hub"
 
 
-@record
+@dataclass(frozen=True)
 class TensorSource:
     """Place of a tensor's numbers in a file. transposed: whether they are stored as (in, out)."""
 
@@ -44,7 +44,7 @@ class TensorSource:
         return self.numbers.shape[::-1] if self.transposed else self.numbers.shape
 
 
-@record
+@dataclass(frozen=True)
 class OnnxWeights:
     """Weights of a file in ONNX."""
 

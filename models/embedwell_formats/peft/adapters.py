@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from embedwell_models.checkpoint.stored_tensor import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import QuantizedMatrix, Stored, decoded
 from embedwell_models.vectors import Floats
@@ -23,7 +22,7 @@ from embedwell_models.vectors import Floats
 _PREFIX = "base_model.model."
 
 
-@record
+@dataclass(frozen=True)
 class LowRank:
     """Product of two matrices (N, r) and (r, D), times a scale, which is added to a matrix.
 
@@ -54,7 +53,7 @@ class LowRank:
         return LayerMatrix(name, self.shape, decode)
 
 
-@record
+@dataclass(frozen=True)
 class PeftAdapter:
     """Changes to the tensors of a model, by the model's names of them.
 

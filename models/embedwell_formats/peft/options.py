@@ -6,11 +6,11 @@ LoRA: Hu et al. 2021, arXiv 2106.09685. DoRA: Liu et al. 2024, arXiv 2402.09353.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 PARTS = ("lora_A", "lora_B")
 MAGNITUDES = "lora_magnitude_vector"  # of DoRA
@@ -40,7 +40,7 @@ IGNORED = (  # have no effect after training, or only with a value of REQUIRED t
 )
 
 
-@record
+@dataclass(frozen=True)
 class PeftOptions:
     """Options of a LoRA.
 

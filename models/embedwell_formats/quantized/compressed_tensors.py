@@ -1,5 +1,7 @@
 """Weights as the library compressed-tensors stores them: int8, FP8, NVFP4 and packed integers."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from embedwell_formats.quantized.schemes import (
@@ -19,7 +21,6 @@ from embedwell_formats.quantized.small_floats import (
 from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.vectors import Floats
 
@@ -37,7 +38,7 @@ _OF_WEIGHTS = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class CompressedTensors(Scheme):
     """Scheme of compressed-tensors. block: rows and columns of a block; None without blocks."""
 

@@ -1,5 +1,7 @@
 """Weights as integers in words: along the inputs (GPTQ), or interleaved along the outputs (AWQ)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from embedwell_formats.quantized.schemes import (
@@ -12,7 +14,6 @@ from embedwell_formats.quantized.schemes import (
 )
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
@@ -41,7 +42,7 @@ _IGNORED_BY_AWQ = {  # the tensors say the rest
 }
 
 
-@record
+@dataclass(frozen=True)
 class Gptq(Scheme):
     """Scheme of GPTQ. added: what is added to the stored zero points."""
 

@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from embedwell_models.checkpoint.stored_tensor import StoredTensor
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.tables.table import Array, QuantizedMatrix
 from embedwell_models.vectors import Floats
@@ -22,7 +22,7 @@ INTEGERS = {2: "INT2", 3: "INT3", 4: "INT4", 8: "INT8"}
 """Names of the types of quantised integers by their bits; the files' I8 is also one of indices."""
 
 
-@record
+@dataclass(frozen=True)
 class Parts:
     """Tensors of one layer. name: the layer's, for messages. tensors: by the names of the parts."""
 

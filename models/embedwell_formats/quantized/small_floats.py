@@ -5,13 +5,13 @@ bits) has a scale in FP8 for each 16 columns and one for all.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from embedwell_formats.quantized.schemes import Parts, Scheme, spread
 from embedwell_models.checkpoint.stored_tensor import FP8
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.records import record
 from embedwell_models.tables.layer_matrix import LayerMatrix
 from embedwell_models.vectors import Floats
 
@@ -32,7 +32,7 @@ _IGNORED_BY_MODEL_OPT = {  # how inputs are rounded, and which layers stay in ot
 }
 
 
-@record
+@dataclass(frozen=True)
 class BlockFp8(Scheme):
     """Scheme with one scale for each block. block: rows and columns; None for one of a tensor."""
 

@@ -3,6 +3,7 @@
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,6 @@ from embedwell_models.checkpoint.stored_tensor import (
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.table import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.vectors import Floats
 
@@ -149,7 +149,7 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     yield from formats.opened(path).tensors()
 
 
-@record
+@dataclass(frozen=True)
 class SafetensorsFile:
     """A file of safetensors."""
 

@@ -1,8 +1,9 @@
 """A tensor in its mapped file, and the types of numbers that safetensors files have."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from embedwell_models.records import record
 from embedwell_models.tables.table import QuantizedMatrix, Stored
 from embedwell_models.vectors import Floats
 
@@ -11,7 +12,7 @@ INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 FP8 = "F8_E4M3"
 
 
-@record
+@dataclass(frozen=True)
 class TensorHeader:
     """Shape and type of a tensor, from the header of its file."""
 
@@ -19,7 +20,7 @@ class TensorHeader:
     dtype: str
 
 
-@record
+@dataclass(frozen=True)
 class StoredTensor:
     """Tensor in its mapped file, which it keeps mapped. dtype: the file's name of its type.
 

@@ -1,18 +1,17 @@
 """Configuration of an encoder, independent of the checkpoint's family."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from embedwell_models.config.layer_spec import AttentionSpec, FeedForwardSpec, LayerSpec
 from embedwell_models.positions.schemes import Scheme, Sinusoidal, TransformerXL
-from embedwell_models.records import record
 
 UNLIMITED = 1 << 20  # more tokens than any request may have
 _MAX_COMPUTED = 1 << 16  # rows of a computed table of positions, whose memory no file bounds
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Sizes and options of an encoder, with a record for each layer.
 

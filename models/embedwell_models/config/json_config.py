@@ -4,17 +4,17 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 T = TypeVar("T")
 
 
-@record
+@dataclass(frozen=True)
 class _Kind:
     # Type of a value, by its key or its default. name: its name in messages.
     name: str

@@ -1,11 +1,10 @@
 """Specification of one layer of an encoder, which the builders of every backend read."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from embedwell_models.positions.schemes import Rotary, Scheme
-from embedwell_models.records import record
 
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
@@ -36,7 +35,7 @@ ACTIVATIONS: Mapping[str, str] = {  # of networks: name in config.json -> our na
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttentionSpec:
     """Attention of a layer.
 
@@ -94,7 +93,7 @@ class AttentionSpec:
             _check_pairs(self.positions, self.head_size)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ConvolutionSpec:
     """Gated convolution over `width` tokens in place of attention. builder: see AttentionSpec."""
 
@@ -111,7 +110,7 @@ class ConvolutionSpec:
         }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DeltaNetSpec:
     """Gated DeltaNet in place of attention (Yang et al. 2024, arXiv 2412.06464).
 
@@ -165,7 +164,7 @@ Mixer = AttentionSpec | ConvolutionSpec | DeltaNetSpec
 """Part of a layer that mixes tokens."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FeedForwardSpec:
     """Feed-forward network of a layer, or a mixture of several.
 
@@ -224,7 +223,7 @@ _KIND_SPECIFIC_TENSORS = {
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerSpec:
     """A layer: a mixer of tokens, then a feed-forward network.
 

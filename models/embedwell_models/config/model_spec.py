@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import ClassVar, Protocol
 
@@ -11,7 +11,6 @@ from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.tensor_names import split
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 LARGEST = -1
 AUTO = "auto"
@@ -20,7 +19,7 @@ _OF_LAYER = "layers.{}."
 _PARAMETRIZED = ".parametrizations.weight.original"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Projection:
     """Projection to the vector of a text or an image: the state of one token times a matrix.
 
@@ -42,7 +41,7 @@ class Projection:
     pooling: str | None = None
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Adapters:
     """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
 
@@ -86,7 +85,7 @@ class Adapters:
         return name.replace(f"{self.modules}.{self.names[self.chosen]}.", f"{self.modules}.")
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """Configuration of an encoder, and the names of the tensors in its checkpoint.
 
@@ -263,7 +262,7 @@ class ModelSpec:
         return name.removeprefix(prefix)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DecoderSpec:
     """The decoder of a checkpoint, which has the encoder's table of tokens.
 
@@ -277,7 +276,7 @@ class DecoderSpec:
     encoder: str
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StateLayersSpec(ABC):
     """Layers of a family's own between those of its encoder and the pooling.
 

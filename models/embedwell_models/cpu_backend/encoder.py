@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from ctypes import addressof, c_int64
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
-from embedwell_models.records import record
 from embedwell_models.tables.table import PlainTable
 from embedwell_models.vectors import Doubles, Floats
 
@@ -219,7 +218,7 @@ class KernelEncoder:
         return _Relations(config, layers, length, bias, distances)
 
 
-@record
+@dataclass(frozen=True)
 class _Relations:
     """Relative positions that a call of the kernels reads, for texts of up to `length` tokens.
 

@@ -1,6 +1,7 @@
 """Construction of a model's encoder that the kernels compute, in any precision of theirs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
@@ -18,7 +19,6 @@ from embedwell_models.cpu_backend.relative_positions import position_bias
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 AddHead = Callable[[Encoder, KernelLinearFactory], Encoder]
 """Function that adds a head of linear layers in the same precision to an encoder."""
@@ -27,7 +27,7 @@ Build = Callable[[str, Packing], Encoder]
 """Function that builds an encoder for an instruction set and a packing."""
 
 
-@record
+@dataclass(frozen=True)
 class KernelEncoderFactory:
     """Factory of one model's encoder in a precision.
 

@@ -3,7 +3,7 @@
 T tokens, E embedding size, D hidden size, P positions, V vocabulary.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import schemes, tables
-from embedwell_models.records import record
 from embedwell_models.tables.table import PlainTable, Table
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class InputTables:
     """Embeddings of tokens, positions and segments, in float32 in every precision.
 
@@ -103,7 +102,7 @@ def position_table(config: EncoderConfig, weights: Weights) -> tuple[Floats | No
     return None, -1
 
 
-@record
+@dataclass(frozen=True)
 class FactorizedInput:
     """Sum of the tables' rows (T, E), normalised and projected to (T, D).
 

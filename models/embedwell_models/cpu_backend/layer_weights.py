@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -43,7 +43,6 @@ from embedwell_models.cpu_backend.relative_positions import (
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
 from embedwell_models.encoder.batch import Integers
 from embedwell_models.positions.schemes import Disentangled, Scheme, TransformerXL
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
@@ -101,7 +100,7 @@ class OneLayerWeights(LayerWeights):
         return layers
 
 
-@record
+@dataclass(frozen=True)
 class _Builder:
     config: EncoderConfig
     weights: Weights

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ctypes import addressof
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from embedwell_models.cpu_backend.prepack import (
     padding_to_tiles,
 )
 from embedwell_models.encoder.layers import Linear, LinearFactory, RowMaximum, WeightAndBias
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 ACTIVATIONS = ("none", "gelu", "gelu_tanh", "relu", "silu", "gelu_sigmoid", "tanh")
@@ -84,7 +84,7 @@ class _KernelLinear:
         return y
 
 
-@record
+@dataclass(frozen=True)
 class _RowMaximum:
     # For a weight (rows, columns) that may be padded to tiles.
     kernel: Kernel
@@ -119,7 +119,7 @@ def _without_padding(linear: _KernelLinear, rows: int, columns: int) -> Linear:
     return _PaddedLinear(linear, rows, columns)
 
 
-@record
+@dataclass(frozen=True)
 class _PaddedLinear:
     linear: _KernelLinear
     rows: int

@@ -1,6 +1,6 @@
 """Packing of matrices into the panels that the kernels read."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from embedwell_models.cpu_backend.quantization import (
     has_massive_activations,
     quantize_weight,
 )
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 PRECISIONS = ("float32", "bfloat16", *QUANTIZED)
@@ -34,7 +33,7 @@ _ALIGNMENT = 64  # bytes of a cache line, and of the widest register
 T = TypeVar("T", bound=np.generic)
 
 
-@record
+@dataclass(frozen=True)
 class Packing:
     """Precision of packed weights.
 

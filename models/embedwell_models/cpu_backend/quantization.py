@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 QUANTIZED = ("int8", "int4")
@@ -86,7 +85,7 @@ def has_massive_activations(magnitudes: Magnitudes) -> bool:
     return any(len(sizes) and sizes.max() > _MASSIVE * np.median(sizes) for sizes in seconds)
 
 
-@record
+@dataclass(frozen=True)
 class QuantizedWeight:
     """Rotated weight in 8-bit integers with its scales.
 

@@ -7,6 +7,7 @@ arXiv 1901.02860). L layers, H heads, Dh head size, D model width, R rows, S buc
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from embedwell_models.cpu_backend.prepack import PANEL, Packing, WeightPacker
 from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Alibi, Buckets, Disentangled, TransformerXL
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 PositionBias = Callable[[int], Floats]
@@ -128,7 +128,7 @@ class Distances:
         return abi.Distances(self._buckets[self._middle :].ctypes.data)
 
 
-@record
+@dataclass(frozen=True)
 class DistanceTables:
     """Tables of distances that the kernels read, for texts of up to `length` tokens.
 

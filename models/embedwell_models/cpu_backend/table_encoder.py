@@ -4,13 +4,13 @@ B sequences, T tokens, D dimensions.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from embedwell_models.cpu_backend.encoder_factory import compiled_precisions, unsupported
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_batch
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _TENSORS = {"token_table"}
@@ -36,7 +36,7 @@ class TableEncoder(SequentialEncoder):
         return pool_batch(self.states(batch, 0), batch, poolings)
 
 
-@record
+@dataclass(frozen=True)
 class TableEncoderFactory:
     """Factory of a table's encoder, which is the same in every precision.
 

@@ -5,7 +5,7 @@ segment. A sequence of ids therefore describes a pair completely.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import TypeVar, overload
 
@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.config.model_spec import LARGEST
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, TokenIds
 
 N = TypeVar("N", bound=np.generic)
@@ -82,7 +81,7 @@ def without_trailing(row: TokenIds, id: int) -> TokenIds:
     return row[: int(others[-1]) + 1 if len(others) else 1]
 
 
-@record
+@dataclass(frozen=True)
 class Batch:
     """B sequences with T token ids in total.
 

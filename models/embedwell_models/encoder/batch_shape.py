@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedwell_models.records import record
 
-
-@record
+@dataclass(frozen=True)
 class BatchShape:
     """Tensor sizes of a forward pass; batches of one shape launch the same GPU kernels.
 
@@ -39,7 +37,7 @@ def rounded_rows(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
-@record
+@dataclass(frozen=True)
 class PassPlan:
     """Plan of an encoder's forward passes on a GPU.
 

@@ -2,16 +2,15 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-
-from embedwell_models.records import record
 
 # Device files of NVIDIA's GPUs, also in Jetson boards and WSL 2, and of AMD's.
 _GPU_FILES = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
 
 
-@record
+@dataclass(frozen=True)
 class Device:
     """A device by torch's name of its type, such as cpu or cuda, and its index, if it has one."""
 

@@ -4,13 +4,13 @@ Dhulipala et al. 2024, arXiv 2405.19504; the numbers are those of fastembed's `M
 D dimensions, R repetitions, C clusters.
 """
 
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError
-from embedwell_models.records import record
 from embedwell_models.vectors import Doubles, Floats
 
 MAX_DIMENSIONS = 1 << 16
@@ -19,7 +19,7 @@ LARGEST = {"k_sim": 10, "dim_proj": 128, "r_reps": 64}
 """Largest value of each option; the smallest is 1."""
 
 
-@record
+@dataclass(frozen=True)
 class Muvera:
     """Fixed-dimensional encodings (FDE) of token vectors (T, dim).
 

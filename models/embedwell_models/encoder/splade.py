@@ -6,6 +6,7 @@ embedding, V vocabulary.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,13 +21,12 @@ from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.outputs import SparseVector
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _MAX_NUMBERS = 1 << 24  # weights in memory at once, zeros included
 
 
-@record
+@dataclass(frozen=True)
 class MaskedLMWeights:
     """Arrays and options of a head for V tokens of embedding size E.
 

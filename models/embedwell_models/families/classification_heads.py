@@ -4,9 +4,9 @@ These are the heads of transformers' ...ForSequenceClassification classes, which
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.records import record
 
 ACTIVATIONS = {
     "gelu": "GELU",
@@ -18,7 +18,7 @@ ACTIVATIONS = {
 """Activations in config.json -> classes of torch.nn; GELUTanh is GELU in its tanh form."""
 
 
-@record
+@dataclass(frozen=True)
 class LinearLayer:
     """A linear layer. name: its name in the checkpoint. activation: a class of torch.nn."""
 
@@ -27,7 +27,7 @@ class LinearLayer:
     bias: bool = True
 
 
-@record
+@dataclass(frozen=True)
 class NormLayer:
     """A layer norm. name: its name in the checkpoint."""
 
@@ -36,7 +36,7 @@ class NormLayer:
     eps: float
 
 
-@record
+@dataclass(frozen=True)
 class ClassificationLayers:
     """Pooling of the states, and the layers after it. output: computes the logits.
 

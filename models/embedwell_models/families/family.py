@@ -2,14 +2,13 @@
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.masked_lm_heads import MaskedLMReader
-from embedwell_models.records import record
 from embedwell_models.tables.stored import TensorNames
 
 Reader = Callable[[JsonConfig], ModelSpec]
@@ -21,7 +20,7 @@ tokenizer.loading.tokenizer_class has a function for each.
 """
 
 
-@record
+@dataclass(frozen=True)
 class Variant:
     """A model_type that another family has, too, or "" for a config.json without one.
 
@@ -46,7 +45,7 @@ class Variant:
 _POSITIONS = "position_embedding_type"
 
 
-@record
+@dataclass(frozen=True)
 class DocsRow:
     """An entry of the lists of families in docs; several records can share it.
 
@@ -61,7 +60,7 @@ class DocsRow:
     torch: str = ""
 
 
-@record
+@dataclass(frozen=True)
 class NextToken:
     """Logits of the next token. tied: whether the output table is the input table by default.
 
@@ -72,7 +71,7 @@ class NextToken:
     softcap: float | None = None
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A family of models.
 

@@ -5,13 +5,13 @@ norm, and a product with the output matrix, which usually is the table of token 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.records import record
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MaskedLMHead:
     """Names of the head's layers in the checkpoint, and their options.
 

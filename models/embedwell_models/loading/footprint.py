@@ -1,6 +1,7 @@
 """Number of parameters of a model, and their memory in each precision."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from embedwell_models import families
@@ -10,13 +11,12 @@ from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import WithoutWeights, projection_module
-from embedwell_models.records import record
 from embedwell_models.tables.stored import TABLE, is_part
 
 _BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "int4": 4}  # of a parameter
 
 
-@record
+@dataclass(frozen=True)
 class Footprint:
     """Numbers of parameters, from the headers of the files.
 

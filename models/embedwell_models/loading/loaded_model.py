@@ -3,7 +3,7 @@
 import logging
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,6 @@ from embedwell_models.precision.references import (
     token_vectors_function,
 )
 from embedwell_models.precision.trials import Trial, build_in_precision, takes_bfloat16
-from embedwell_models.records import record
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vision import ImageEncoders
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:  # imported for a GPU
 log = logging.getLogger(__name__)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadedModel:
     """A model's tokenizer, encoder and heads.
 

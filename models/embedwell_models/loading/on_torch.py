@@ -1,5 +1,6 @@
 """Encoders that torch computes; on a CPU the kernels compute their linear layers."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from embedwell_models.checkpoint import weights
@@ -13,7 +14,6 @@ from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.records import record
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.encoder_factory import (
@@ -25,7 +25,7 @@ from embedwell_models.torch_backend.linear_adapters import device_linear
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
 
 
-@record
+@dataclass(frozen=True)
 class TorchBackend:
     """Backend of torch; for its members see `BackendWithoutTorch`."""
 

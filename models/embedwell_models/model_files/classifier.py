@@ -1,6 +1,7 @@
 """Labels, classification head and activation of a reranker or classifier, from its files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -32,7 +33,6 @@ from embedwell_models.model_files.transformer import (
     Output,
     TransformerOptions,
 )
-from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader
@@ -52,7 +52,7 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class ListwiseOptions:
     """Format and limits of the lists of documents that a listwise reranker reads.
 
@@ -83,7 +83,7 @@ class ListwiseOptions:
         return list_encoder(tokenizer, self.format, self.max_length)
 
 
-@record
+@dataclass(frozen=True)
 class ClassifierOptions:
     """Labels, head and activation of a classifier; with a single label it is a reranker.
 

@@ -1,7 +1,7 @@
 """Heads of classifiers and rerankers as modules: of labels, of the next token, and of lists."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedwell_models import families
@@ -13,7 +13,6 @@ from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.modules import LOGIT_SCORE, ModuleEntry
 from embedwell_models.model_files.rerank_formats import published
 from embedwell_models.model_files.vector_modules import Dense, LayerNorm, LogitScore
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading import loader
 
 LANGUAGE_MODEL_SUFFIXES = ("ForCausalLM", "Qwen3VLForConditionalGeneration")
@@ -27,7 +26,7 @@ _ANSWERS = ("yes", "no")
 _LIST_WIDTH = 512  # of the vectors of a listwise reranker
 
 
-@record
+@dataclass(frozen=True)
 class ClassificationHead:
     """Pooling of a classifier and the modules after it; the last module computes the logits.
 

@@ -4,6 +4,7 @@ A Router has other modules for queries than for documents, which router_config.j
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from embedwell_models.config.json_config import JsonConfig, read_json
@@ -18,7 +19,6 @@ from embedwell_models.model_files.vector_modules import (
     TanhInt8,
     WithoutWeights,
 )
-from embedwell_models.records import record
 
 ROUTER = "Router"
 ROUTER_FILE = "router_config.json"
@@ -63,7 +63,7 @@ _CUSTOM = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class Routes:
     """The modules of a Router. modules: by route, the class and path of each module.
 
@@ -79,7 +79,7 @@ class Routes:
         return self.modules[QUERY] != self.modules[DOCUMENT]
 
 
-@record
+@dataclass(frozen=True)
 class ModuleEntry:
     """An entry of modules.json. path: the module's folder, relative to the model's.
 

@@ -8,7 +8,7 @@ Stanford's ColBERT.
 import pkgutil
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,6 @@ from embedwell_models.model_files.card import has_modules, read_card, read_promp
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
-from embedwell_models.records import record
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
@@ -37,7 +36,7 @@ _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
 _LENGTH = 32  # default number of tokens of an expanded query
 
 
-@record
+@dataclass(frozen=True)
 class QueryExpansion:
     """Expansion of queries by a repeated token, whose vectors add terms to the query.
 
@@ -52,7 +51,7 @@ class QueryExpansion:
     token: str | None = None
 
 
-@record
+@dataclass(frozen=True)
 class QuerySuffix:
     """Tokens that follow each query and have vectors, too.
 
@@ -66,7 +65,7 @@ class QuerySuffix:
     roles: Sequence[TextRole] = ROLES[:1]
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MultiVectorOptions:
     """Options of a model that computes vectors of tokens.
 

@@ -5,6 +5,7 @@ it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,6 @@ from embedwell_models.model_files.modules import (
     ModuleEntry,
 )
 from embedwell_models.model_files.pooling_modes import AUTO, MODES
-from embedwell_models.records import record
 
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
 """Modes that cannot be combined with the word weights of a table."""
@@ -53,7 +53,7 @@ _OTHER_TASKS = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class PoolingChoice:
     """A pooling and its source.
 
@@ -68,7 +68,7 @@ class PoolingChoice:
     projection: Projection | None = None
 
 
-@record
+@dataclass(frozen=True)
 class LayerMix:
     """Mean of the states after the last layers, with a weight for each.
 

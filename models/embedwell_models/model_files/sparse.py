@@ -1,6 +1,7 @@
 """Kind and options of a model's sparse vectors, from its files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -13,7 +14,6 @@ from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import read_card, read_kind
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.pooling import SPLADE, PoolingChoice
-from embedwell_models.records import record
 
 TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
 """File of BGE-M3 with the linear layer from a token's state to its weight."""
@@ -24,7 +24,7 @@ TOKEN_VECTORS = "colbert_linear.safetensors"  # noqa: S105 - a file
 _CLASS_SUFFIX = "ForMaskedLM"
 
 
-@record
+@dataclass(frozen=True)
 class QueryWeights:
     """A weight for each entry of the vocabulary; a query's vector has the weights of its tokens.
 
@@ -40,7 +40,7 @@ class QueryWeights:
         return folder / self.path / (self.json_file or "model.safetensors")
 
 
-@record
+@dataclass(frozen=True)
 class Splade:
     """SPLADE (Formal et al. 2021, arXiv 2109.10086), from the logits of a masked language model.
 
@@ -56,7 +56,7 @@ class Splade:
     query: QueryWeights | None = None
 
 
-@record
+@dataclass(frozen=True)
 class BgeM3Sparse:
     """Sparse vectors of BGE-M3 (Chen et al. 2024, arXiv 2402.03216), from the state of each token.
 

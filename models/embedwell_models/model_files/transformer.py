@@ -1,7 +1,7 @@
 """Options of sentence-transformers' Transformer module, which is the encoder."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,6 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading import other_tokenizers
 from embedwell_models.tokenizer.tokens import Side, read_side
 
@@ -69,7 +68,7 @@ _FORMATS = (None, "flat", "structured")
 _PROCESSORS = ("EmbeddingGemma2Processor",)
 
 
-@record
+@dataclass(frozen=True)
 class ChatTemplateOptions:
     """Options of a chat template.
 
@@ -81,7 +80,7 @@ class ChatTemplateOptions:
     variables: Mapping[str, Any] = field(default_factory=dict)
 
 
-@record
+@dataclass(frozen=True)
 class TransformerOptions:
     """Options of tokenization. max_length: maximum number of tokens, special tokens included.
 

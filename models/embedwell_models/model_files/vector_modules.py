@@ -1,7 +1,8 @@
 """Shapes and options of the modules after the pooling, without weights."""
 
+from dataclasses import dataclass
+
 from embedwell_models.config.model_spec import Projection
-from embedwell_models.records import record
 
 RESIDUAL = "residual.weight"
 """Name of the second matrix of a Dense."""
@@ -10,7 +11,7 @@ Shapes = dict[str, tuple[int, ...]]
 """Names and shapes of tensors."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Dense:
     """A linear layer with one of ACTIVATIONS. tensor: the name of its weight.
 
@@ -44,7 +45,7 @@ class Dense:
         return self.tensor == "linear.weight" and bool(self.path)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerNorm:
     """Layer normalisation of a vector. tensor: the name of its weight."""
 
@@ -71,7 +72,7 @@ class LayerNorm:
         return self.tensor == "norm.weight"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogitScore:
     """Score of a language model: the logit of a next token, or the difference of two logits.
 
@@ -98,17 +99,17 @@ class LogitScore:
         return False
 
 
-@record
+@dataclass(frozen=True)
 class Normalize:
     """Division by the Euclidean length."""
 
 
-@record
+@dataclass(frozen=True)
 class TanhInt8:
     """Rounding of 127 tanh(x) in each dimension, the last module of Perplexity's models."""
 
 
-@record
+@dataclass(frozen=True)
 class Truncate:
     """The first dimensions of a vector, without the others. outputs: how many."""
 

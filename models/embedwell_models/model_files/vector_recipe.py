@@ -2,7 +2,7 @@
 
 import pkgutil
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from embedwell_models import families
@@ -38,13 +38,12 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     projection_modules,
 )
-from embedwell_models.records import record
 from embedwell_models.tokenizer.formats import DecoderFormat, TextFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VectorRecipe:
     """Everything between a text and its vector except the encoder.
 

@@ -1,19 +1,17 @@
 """Position schemes: kinds of position encoding with the parameters of a checkpoint."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from embedwell_models.records import record
 
-
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scheme:
     """Scheme of an encoder without positions, and base class of the other schemes."""
 
     name: ClassVar[str] = "none"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Learned(Scheme):
     """A trained table (Devlin et al. 2018, arXiv 1810.04805).
 
@@ -31,7 +29,7 @@ class Learned(Scheme):
         return self.offset - 1
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sinusoidal(Scheme):
     """Sines and cosines of the position (Vaswani et al. 2017, arXiv 1706.03762).
 
@@ -50,7 +48,7 @@ class Sinusoidal(Scheme):
         return self.offset - 1
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scaling:
     """Scaling of rotary frequencies for texts that are longer than in training.
 
@@ -76,7 +74,7 @@ class Scaling:
     long: tuple[float, ...] = ()
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rotary(Scheme):
     """Rotation of queries and keys by their positions (RoPE; Su et al. 2021, arXiv 2104.09864).
 
@@ -95,7 +93,7 @@ class Rotary(Scheme):
     scaling: Scaling = field(default_factory=Scaling)
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GridRotary(Rotary):
     """Rotation by the row and the column of an image's patch (EVA-02; arXiv 2303.11331).
 
@@ -108,7 +106,7 @@ class GridRotary(Rotary):
     step: float = 1.0
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Alibi(Scheme):
     """Penalty of scores that grows with the distance (Press et al. 2021, arXiv 2108.12409).
 
@@ -119,7 +117,7 @@ class Alibi(Scheme):
     steepest: float = 8.0
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Buckets(Scheme):
     """A trained bias for each head and bucket of distances (T5; Raffel et al. 2020).
 
@@ -133,7 +131,7 @@ class Buckets(Scheme):
     shared: bool = True
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Disentangled(Scheme):
     """Scores between content and relative position (DeBERTa; He et al. 2020, arXiv 2006.03654).
 
@@ -156,7 +154,7 @@ class Disentangled(Scheme):
         return self.buckets or self.max_distance
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TransformerXL(Scheme):
     """Scores with a sinusoid of the distance (Dai et al. 2019, arXiv 1901.02860)."""
 

@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.trials import Trial
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ class MeasurementCache:
             log.debug("the measurements of this load are not kept: %s", error)
 
 
-@record
+@dataclass(frozen=True)
 class LoadMeasurements:
     """Measurements of a load, see TokenIdEmbedder."""
 

@@ -3,14 +3,13 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from embedwell_models.encoder.device_errors import is_out_of_memory
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ Embed = Callable[[Encoder], Floats]
 """Function that returns the unit vectors of the reference sentences for an encoder: (B, dim)."""
 
 
-@record
+@dataclass(frozen=True)
 class Trial:
     """Cosines of a precision to float32 over the reference sentences, and its speedup.
 
@@ -73,7 +72,7 @@ def takes_bfloat16(dtype: str, trials: Sequence[Trial]) -> bool:
     return dtype == "bfloat16" or (dtype == "int8" and accurate)
 
 
-@record
+@dataclass(frozen=True)
 class PrecisionChoice:
     """Encoder in the chosen precision, and the trials of all compared precisions."""
 
@@ -128,7 +127,7 @@ def build_in_precision(
     return choice
 
 
-@record
+@dataclass(frozen=True)
 class _Comparison:
     factory: EncoderFactoryProtocol
     embed: Embed

@@ -1,6 +1,7 @@
 """Late chunking: encode consecutive chunks of a text together, and pool each (arXiv 2409.04701)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -14,14 +15,13 @@ from embedwell_models.errors import (
 from embedwell_models.read.inputs import InputRow, TokenIds
 from embedwell_models.read.spans import SpanPooling, pool
 from embedwell_models.read.windows import TokenCollector
-from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, remaining_slice
 from embedwell_models.vectors import Floats
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class ChunkedDocument:
     """The chunks of a text as one row of token ids.
 

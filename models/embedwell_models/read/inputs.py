@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from embedwell_models.errors import InputError, TooManyTokensError
 from embedwell_models.read.prompts import Role
-from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vision import Pixels
 
@@ -120,7 +119,7 @@ class InputOptions:
         return self if max_length is None else replace(self, max_length=max_length)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class TextPair:
     """Two texts that are read together, or a single text; `len` counts their characters."""
 

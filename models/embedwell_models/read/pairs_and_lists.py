@@ -1,6 +1,7 @@
 """Tokenize text pairs, and lists of documents for a reranker that reads a list together."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -14,7 +15,6 @@ from embedwell_models.read.inputs import (
     check_window_tokens,
 )
 from embedwell_models.read.row_tokenizer import RowTokenizer
-from embedwell_models.records import record
 from embedwell_models.tokenizer.lists import ListEncoder
 from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
@@ -108,7 +108,7 @@ class PairRowTokenizer:
         return InputRow(np.concatenate(arrays), 0, windows=arrays)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class DocumentList:
     """A query and its documents, at least one. indices: their positions in the request."""
 
@@ -117,7 +117,7 @@ class DocumentList:
     indices: Sequence[int]
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class ListRows:
     """A tokenized list. documents: each as far as it is read.
 

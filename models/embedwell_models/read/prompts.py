@@ -1,11 +1,11 @@
 """Resolve the prompt of a request: by name, by text, by role, or by task."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.records import record
 
 Role = Literal["query", "document", "classification", "clustering"]
 
@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt.
 

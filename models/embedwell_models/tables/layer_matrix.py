@@ -1,14 +1,14 @@
 """A matrix of a checkpoint that is computed whenever it is read."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.table import Chosen, QuantizedMatrix, is_finite
 from embedwell_models.vectors import Floats
 
 
-@record
+@dataclass(frozen=True)
 class LayerMatrix(QuantizedMatrix):
     """Matrix (N, D) that is decoded as a whole whenever it is read, so that no copy stays.
 

@@ -3,11 +3,11 @@
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tables.table import (
     BLOCK,
     TOO_LARGE,
@@ -38,7 +38,7 @@ def is_part(name: str) -> bool:
     return name in (TABLE, ROWS, SCALES) or bool(_COMPRESSED.fullmatch(name))
 
 
-@record
+@dataclass(frozen=True)
 class TensorNames:
     """Names of a family's tensors; all other parts are named 'stem.codes' and so on.
 

@@ -5,12 +5,12 @@ N rows, D dimensions, n rows that are read at once.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ class Table(Rows, Protocol):
         return int(self[:0].shape[1])
 
 
-@record
+@dataclass(frozen=True)
 class PlainTable(Table):
     """Table with rows of any type. values: (N, D); uint16 means the bits of bfloat16."""
 
@@ -58,7 +58,7 @@ class PlainTable(Table):
         return to_float32(self.values[rows])
 
 
-@record
+@dataclass(frozen=True)
 class SharedRows(Table):
     """Table whose ids share the rows of another table. rows: (N,) row of each id."""
 
@@ -73,7 +73,7 @@ class SharedRows(Table):
         return self.table[self.rows[rows].astype(np.int64)]
 
 
-@record
+@dataclass(frozen=True)
 class ScaledTable(Table):
     """Table of another table's rows times scales. scales: (N,), one for each row."""
 

@@ -10,13 +10,13 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from embedwell_models.records import record
 from embedwell_models.tokenizer.rust_tokenizer import part_options, without_panic
 from embedwell_models.tokenizer.split_points import BYTE_PATTERNS
 
@@ -32,7 +32,7 @@ _MAX_TEXT = 20_000  # characters; the look-up blocks other Python threads
 _JOINED = "\u0d4e\u0e33\u0eb3\uff9e\uff9f▁"  # letters that join a space, and the sign for one
 
 
-@record
+@dataclass(frozen=True)
 class Pieces:
     """The pieces of a text that a tokenizer reads independently.
 

@@ -1,8 +1,7 @@
 """Formats in which a language model reads a text, or a query and a document."""
 
+from dataclasses import dataclass
 from enum import Enum
-
-from embedwell_models.records import record
 
 
 class PromptSlot(Enum):
@@ -18,7 +17,7 @@ Segments = tuple[str | PromptSlot, ...]
 """Literal texts and slots in order; the query and the document have one slot each."""
 
 
-@record
+@dataclass(frozen=True)
 class PairFormat:
     """The text around a query and a document.
 
@@ -50,7 +49,7 @@ class PairFormat:
         return text.strip() if self.strips else text
 
 
-@record
+@dataclass(frozen=True)
 class SeparateFormat:
     """The parts of a pair that are tokenized one by one, see SeparatePairTokenizer.
 
@@ -64,7 +63,7 @@ class SeparateFormat:
     instruction: str
 
 
-@record
+@dataclass(frozen=True)
 class DecoderFormat:
     """The parts of a pair that an encoder and a decoder read, see `decoder_pairs`.
 
@@ -104,7 +103,7 @@ def around(segments: Segments, query: str) -> tuple[str, str]:
     return before, after
 
 
-@record
+@dataclass(frozen=True)
 class TextFormat:
     """The text around a text to embed.
 

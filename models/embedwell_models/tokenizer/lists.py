@@ -7,9 +7,9 @@ the query at the end.
 
 import pkgutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds
@@ -17,7 +17,7 @@ from embedwell_models.tokenizer.tokens import Side, TruncatedIds
 _TOKENIZER = "embedwell_prompts.listwise:ListwiseTokenizer"
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ListwiseFormat:
     """The texts around a query and its documents, and how many tokens of them are read.
 

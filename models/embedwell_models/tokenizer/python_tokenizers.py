@@ -2,13 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tokenizers import models, pre_tokenizers
 
-from embedwell_models.records import record
 
-
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class WordEncoding:
     """Ids of a text with names and offsets, like an Encoding of the library tokenizers."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import Any, TypeVar
 
@@ -9,14 +10,13 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.tokenizer.rust_tokenizer import part_options
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, remaining_slice
 
 T = TypeVar("T")
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class SpecialTokens:
     """Ids of the special tokens before (prefix) and after (suffix) a text."""
 
@@ -77,7 +77,7 @@ class SpecialTokens:
         return before, len(self.suffix) if list(ids[tail:]) == self.suffix else 0
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class PairTemplate:
     """Special tokens before, between and after two texts, and the segments of the texts.
 

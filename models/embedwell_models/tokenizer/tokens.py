@@ -8,7 +8,6 @@ from typing import Literal, get_args
 import tokenizers
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.records import record
 
 Side = Literal["right", "left"]
 """Side on which tokens are truncated."""
@@ -57,7 +56,7 @@ def read_side(options: JsonConfig) -> Side | None:
     return side
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """One token of a text.
 

@@ -4,12 +4,12 @@ T tokens, N sequences, H heads, Dh head size, Q queries, K keys.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import PaddedGroup, SequenceLayout
 from embedwell_models.torch_backend.tensors import text_products
@@ -17,7 +17,7 @@ from embedwell_models.torch_backend.tensors import text_products
 _BLOCK = 512  # queries that share one mask, to bound its memory
 
 
-@record
+@dataclass(frozen=True)
 class AttentionOptions:
     """Options of a layer's attention, see AttentionSpec. window: None for the whole sequence."""
 
@@ -40,7 +40,7 @@ class AttentionOptions:
         return not self.causal and self.window is None and self.positions.adds_no_scores
 
 
-@record
+@dataclass(frozen=True)
 class Visibility:
     """Keys that a query sees. window: None for all. key_counts: (N,) int32, or None for all."""
 
@@ -90,7 +90,7 @@ def attend_from_first(
         output.index_copy_(0, firsts, attended.flatten(1))
 
 
-@record
+@dataclass(frozen=True)
 class _GroupAttention:
     options: AttentionOptions
     layout: SequenceLayout

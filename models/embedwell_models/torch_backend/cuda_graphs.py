@@ -7,6 +7,7 @@ memory of the smallest recorded shape that holds it.
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Protocol
 
@@ -14,7 +15,6 @@ import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes
-from embedwell_models.records import record
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _recorded_shapes() -> Iterator[BatchShape]:
 RECORDED_SHAPES = [*_recorded_shapes()]
 
 
-@record
+@dataclass(frozen=True)
 class Rehearsal:
     """An eager pass. result: hidden states. memory: bytes that it takes. free: bytes of the GPU.
 

@@ -4,15 +4,15 @@ T tokens, V vocabulary, P positions, S segments, E embedding size.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.norm import Norm
 
 
-@record
+@dataclass(frozen=True)
 class EmbeddingTables:
     """Tables of tokens, segments and positions, and the norm of the sum.
 

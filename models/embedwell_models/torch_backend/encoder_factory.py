@@ -6,7 +6,7 @@ On a CPU, the compiled kernels compute its linear layers, where there are any.
 import logging
 import pkgutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,7 +23,6 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.records import record
 from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
@@ -41,7 +40,7 @@ from embedwell_models.torch_backend.operators import Operators, operators_for
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class DecoderWeights:
     """A decoder that reads the encoder's states, and its tensors."""
 
@@ -53,7 +52,7 @@ AddHead = Callable[[Encoder, LinearFactory], Encoder]
 """Function that adds a head of linear layers in the same precision to an encoder."""
 
 
-@record
+@dataclass(frozen=True)
 class TorchEncoderFactory:
     """Factory of one model's encoder in a precision.
 

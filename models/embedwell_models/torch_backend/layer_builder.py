@@ -3,7 +3,7 @@
 import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import torch
@@ -19,7 +19,6 @@ from embedwell_models.config.layer_spec import (
     Mixer,
 )
 from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, rounded_rows
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
@@ -177,7 +176,7 @@ class TorchLayers:
             layer.ffn(x, residual=x)
 
 
-@record
+@dataclass(frozen=True)
 class LayerBuilder:
     """Builder of the layers of an encoder.
 

@@ -6,14 +6,13 @@ P width of an input gate, L layers.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
@@ -39,7 +38,7 @@ class TokenMixer(Protocol):
         """Apply it to packed rows: (T, D) -> (T, D)."""
 
 
-@record
+@dataclass(frozen=True)
 class Attention:
     """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
 
@@ -86,7 +85,7 @@ class Attention:
         return rotate(self.query_norm(query), layout), rotate(self.key_norm(key), layout)
 
 
-@record
+@dataclass(frozen=True)
 class FeedForward:
     """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202).
 
@@ -102,7 +101,7 @@ class FeedForward:
         return self.down(self.inner_norm(self.up(x)), residual)
 
 
-@record
+@dataclass(frozen=True)
 class AdaptedFeedForward:
     """Feed-forward network, norm and adapter (X-MOD; Pfeiffer et al. 2022, arXiv 2205.06266)."""
 
@@ -116,7 +115,7 @@ class AdaptedFeedForward:
         return self.adapter(normed, residual=normed)
 
 
-@record
+@dataclass(frozen=True)
 class MixtureOfExperts:
     """Mixture of E feed-forward experts; each token uses a few experts.
 
@@ -141,7 +140,7 @@ class MixtureOfExperts:
         return Sum(total + self.bias, residual)
 
 
-@record
+@dataclass(frozen=True)
 class Layer(ABC):
     """Layer of attention (or another mixer of tokens), feed-forward network and norms.
 
@@ -236,7 +235,7 @@ LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
 }
 
 
-@record
+@dataclass(frozen=True)
 class InputGate:
     """Third part of a layer, gated by the input vectors of the tokens (EmbeddingGemma 2).
 

@@ -1,6 +1,7 @@
 """Linear layers on torch, with weights in a layout for the device and the precision."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -8,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.norm import Sum
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.text_blocks import pool_by_text
 
 
-@record
+@dataclass(frozen=True)
 class Activation:
     """Activation: its torch function, and its name and algorithm in oneDNN."""
 
@@ -49,7 +49,7 @@ class RowMaximum(Protocol):
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor: ...
 
 
-@record
+@dataclass(frozen=True)
 class OutputLinear:
     """Last linear layer of a branch, whose output is added to a residual.
 
@@ -97,7 +97,7 @@ class LinearFactory(Protocol):
         return _RowMaximum(self(weight, bias, name=name))
 
 
-@record
+@dataclass(frozen=True)
 class _RowMaximum:
     linear: Linear
 

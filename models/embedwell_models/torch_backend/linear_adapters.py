@@ -1,5 +1,7 @@
 """Linear layers of the compiled kernels for tensors, and those of torch for arrays."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -7,7 +9,6 @@ from embedwell_models.cpu_backend.library import best_isa
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder import layers as array_layers
-from embedwell_models.records import record
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -38,7 +39,7 @@ class TensorKernelLinearFactory(LinearFactory):
         return _KernelRowMaximum(self._kernels.row_maximum(weight.numpy(), bias.numpy(), name=name))
 
 
-@record
+@dataclass(frozen=True)
 class _KernelLinear:
     linear: array_layers.Linear
 
@@ -47,7 +48,7 @@ class _KernelLinear:
         return torch.from_numpy(self.linear(x.numpy(), added))
 
 
-@record
+@dataclass(frozen=True)
 class _KernelRowMaximum:
     row_maximum: array_layers.RowMaximum
 
@@ -66,7 +67,7 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
     return TensorKernelLinearFactory(KernelLinearFactory(isa, Packing("float32")))
 
 
-@record
+@dataclass(frozen=True)
 class ArrayLinearFactory(array_layers.LinearFactory):
     """Factory of linear layers on arrays.
 
@@ -88,7 +89,7 @@ def device_linear(device: torch.device) -> ArrayLinearFactory:
     return ArrayLinearFactory(torch_linear_factory(device, torch.float32), device)
 
 
-@record
+@dataclass(frozen=True)
 class _ArrayLinear:
     linear: Linear
     device: torch.device

@@ -4,6 +4,7 @@ T tokens, D hidden size.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -11,14 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.records import record
 from embedwell_models.torch_backend.tensors import Tensors
 
 Norm = Callable[[Tensor], Tensor]
 """Function of a norm: (..., D) -> (..., D)."""
 
 
-@record
+@dataclass(frozen=True)
 class LayerNorm:
     """Layer normalisation (Ba et al. 2016, arXiv 1607.06450) over the last dimension."""
 
@@ -30,7 +30,7 @@ class LayerNorm:
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
-@record
+@dataclass(frozen=True)
 class RMSNorm:
     """Root mean square normalisation (Zhang and Sennrich 2019, arXiv 1910.07467)."""
 
@@ -41,7 +41,7 @@ class RMSNorm:
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
-@record
+@dataclass(frozen=True)
 class HeadNorms:
     """Norms of each head of queries and keys, which one kernel computes with their rotation.
 
@@ -68,7 +68,7 @@ class HeadNorms:
         return None
 
 
-@record
+@dataclass(frozen=True)
 class AllHeadsNorm:
     """Norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
 
@@ -83,7 +83,7 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
-@record
+@dataclass(frozen=True)
 class Sum:
     """Sum residual + branch_norm(branch) of (T, D) each, which is computed with its norm.
 

@@ -4,13 +4,13 @@ T tokens, H heads, Dh head size. Attention is over packed sequences, without pad
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
@@ -32,7 +32,7 @@ Works = Callable[[AttentionFunction, AttentionOptions, int, torch.dtype], bool]
 """Function that tries an attention function with a layer's options, head size and dtype."""
 
 
-@record
+@dataclass(frozen=True)
 class FlashAttention:
     """FlashAttention (Dao 2023, arXiv 2307.08691) over packed sequences."""
 
@@ -77,7 +77,7 @@ class FlashAttention:
         return output.flatten(1)
 
 
-@record
+@dataclass(frozen=True)
 class EfficientAttention:
     """Memory-efficient attention (Rabe and Staats 2021, arXiv 2112.05682) over packed sequences.
 
@@ -114,7 +114,7 @@ class EfficientAttention:
         return mixed.flatten(1)
 
 
-@record
+@dataclass(frozen=True)
 class PackedAttention:
     """Attention with relative scores, soft caps and windows, without padding and mask."""
 
@@ -176,7 +176,7 @@ def fastest_attention(  # noqa: PLR0913 - four are keyword-only
     return padded_attention
 
 
-@record
+@dataclass(frozen=True)
 class Operators:
     """Operators of layers, by default the sum, norm and rotation of torch for any device.
 

@@ -4,17 +4,17 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.device import runs_triton
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
-@record
+@dataclass(frozen=True)
 class PooledRows:
     """The pooled rows of B sequences.
 

@@ -5,6 +5,7 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 
 import sys
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,13 +13,12 @@ import torch
 from torch import Tensor
 
 from embedwell_models.positions import schemes, tables
-from embedwell_models.records import record
 from embedwell_models.torch_backend.norm import HeadNorms
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import text_products, to_device
 
 
-@record
+@dataclass(frozen=True)
 class RelativeScores:
     """Scores for the distance of query and key, added to the scaled product; None for none.
 

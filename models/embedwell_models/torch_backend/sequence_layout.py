@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -12,13 +13,12 @@ import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape
-from embedwell_models.records import record
 from embedwell_models.torch_backend.tensors import to_device
 
 Integers = Sequence[int] | npt.NDArray[np.integer]
 
 
-@record
+@dataclass(frozen=True)
 class PaddedGroup:
     """N sequences that are padded to one length P, for one attention call.
 

@@ -5,6 +5,7 @@ T tokens of B texts, M states of the encoder, N texts of a group, H heads, Dh he
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,6 @@ from torch import Tensor
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, rounded_rows
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import AttentionOptions
 from embedwell_models.torch_backend.layer_builder import LayerBuilder
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
@@ -24,7 +24,7 @@ from embedwell_models.torch_backend.sequence_layout import PaddedGroup, Sequence
 from embedwell_models.torch_backend.tensors import to_device
 
 
-@record
+@dataclass(frozen=True)
 class EncoderStates:
     """States that a decoder reads. rows: (M, D). lengths: number of states of each of B texts.
 
@@ -56,7 +56,7 @@ class EncoderStates:
         return cls(F.pad(means.to(states.dtype), (0, 0, 0, zeros)), counts.tolist())
 
 
-@record
+@dataclass(frozen=True)
 class MergedGroup:
     """Texts whose tokens are padded to one length P, and whose states to one length Q.
 
@@ -105,7 +105,7 @@ class DecoderLayout(SequenceLayout):
         return MergedGroup(queries, keys.flatten(), torch.cat([queries.mask, mask], dim=3))
 
 
-@record
+@dataclass(frozen=True)
 class MergedAttention:
     """Attention to earlier tokens, at their positions, and to all states of an encoder.
 

@@ -7,13 +7,13 @@ of values, Dk and Dv features of a key and a value, C tokens of a chunk.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.config.layer_spec import ConvolutionSpec, DeltaNetSpec
-from embedwell_models.records import record
 from embedwell_models.torch_backend.layer_builder import LayerBuilder
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, RMSNorm, Sum
@@ -23,7 +23,7 @@ _CHUNK = 64  # tokens whose products are computed at once
 _EPS = 1e-6  # added to the square of the length of a query or key
 
 
-@record
+@dataclass(frozen=True)
 class ShortConvolution:
     """Gated depthwise convolution over a token and the K - 1 tokens before or around it.
 
@@ -65,7 +65,7 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor, positions: Tensor, first: 
     return total
 
 
-@record
+@dataclass(frozen=True)
 class DeltaNet:
     """Linear attention whose memory decays, and replaces the value of a key by a share.
 

@@ -4,7 +4,7 @@ Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. T
 is not read.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
@@ -16,7 +16,6 @@ from embedwell_models.families.decoder import layer_windows
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.records import record
 from embedwell_vision.families import gemma4_vision
 from embedwell_vision.specs import ImageTokenSpec
 
@@ -130,7 +129,7 @@ def _config(options: JsonConfig) -> EncoderConfig:
     )
 
 
-@record
+@dataclass(frozen=True)
 class _Heads:
     # Fields of AttentionSpec that depend on the layer.
     kv_heads: int

@@ -1,11 +1,11 @@
 """Preprocessing of images to as many patches as fit a number of tokens, as Gemma 4's processor."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.config.option_files import IMAGE_FILES
-from embedwell_models.records import record
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import Normalization, resampling
 from embedwell_vision.specs import ImageTokenSpec
@@ -26,7 +26,7 @@ _IGNORED = {
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FilledPatchPreprocessing(PatchPreprocessing):
     """Resizing to whole blocks of patches, of which an image has as many as max_pixels allow."""
 

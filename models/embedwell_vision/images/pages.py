@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import ImageTokensError
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
@@ -56,7 +56,7 @@ _PROCESSOR_KEYS = {
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TiledPages:
     """Pages of tiles, as Idefics3's processor prepares them; for the methods see Pages.
 
@@ -161,7 +161,7 @@ class TiledPages:
         check_tokens(ids, self.id, sum(map(self.tokens, images)))
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SquarePages:
     """Pages of one square each, as PaliGemma's processor prepares them; for the methods see Pages.
 
@@ -211,7 +211,7 @@ class SquarePages:
         check_tokens(ids, self.id, self.tokens_of_page)
 
 
-@record
+@dataclass(frozen=True)
 class PatchPages:
     """Pages of one image of any size each, as Qwen's processor prepares it; see Pages.
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ImageError, ImageTokensError
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
@@ -47,7 +47,7 @@ _IGNORED = {
 }
 
 
-@record
+@dataclass(frozen=True)
 class Patches:
     """An image as N = rows * columns patches, those of a block of merged patches side by side.
 
@@ -59,7 +59,7 @@ class Patches:
     columns: int
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PatchPreprocessing:
     """Resizing to whole blocks of patches, and normalisation of the pixel values.
 

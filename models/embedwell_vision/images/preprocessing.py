@@ -1,6 +1,7 @@
 """Preprocessing of images, as a checkpoint's preprocessor_config.json states it."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ import numpy as np
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import ModelError
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
@@ -72,7 +72,7 @@ _IGNORED = {
 _LEAST_FACTOR, _MOST_FACTOR, _FACTOR_STEP = 1e-5 / 10, 100.0, 1e-5
 
 
-@record
+@dataclass(frozen=True)
 class Normalization:
     """Normalisation of pixel values: a byte of a channel becomes (scale * byte - mean) / std."""
 
@@ -96,7 +96,7 @@ class Normalization:
         return table
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Preprocessing:
     """Resizing and cropping with Pillow, and normalisation of the pixel values.
 

@@ -5,6 +5,7 @@ image once more, as one tile.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -13,7 +14,6 @@ import numpy as np
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.option_files import IMAGE_FILES
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
@@ -40,7 +40,7 @@ _IGNORED = {  # options of loading, padding and lengths; the template has no tex
 }
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TilePreprocessing:
     """Stretching to tiles, and normalisation of the pixel values.
 

@@ -5,6 +5,7 @@ depends on a batch.
 """
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.device import Device
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.records import record
 from embedwell_models.torch_backend.device import current_device, resolve_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
@@ -36,7 +36,7 @@ from embedwell_vision.positions import PatchPlaces, Windows
 from embedwell_vision.specs import ImageTokenSpec
 
 
-@record
+@dataclass(frozen=True)
 class _Merger:
     """Projection of each block of patches to one token: (N, width) -> (N / block, D).
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
@@ -19,7 +20,6 @@ from embedwell_models.encoder.threads import thread_count
 from embedwell_models.errors import ModelError
 from embedwell_models.families.bert import TENSORS
 from embedwell_models.positions.schemes import Learned
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 PASSAGE, QUERY = 128, 8
@@ -33,7 +33,7 @@ _BYTES = {"float32": 4, "bfloat16": 2}
 _LEAST_BYTES = 2  # of weights that a file has in 16 bits
 
 
-@record
+@dataclass(frozen=True)
 class Estimate:
     """Expected values of a server of one model.
 
@@ -49,7 +49,7 @@ class Estimate:
     query_ms: float
 
 
-@record
+@dataclass(frozen=True)
 class MachineSpeed:
     """Seconds of encoders of random weights on this machine.
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, NotRequired, get_args
 
@@ -23,7 +24,6 @@ from embedwell.errors import (
     describe_path,
 )
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell_models.records import record
 
 UNEXPECTED = "an unexpected error occurred; the operator can find it in the server's log"
 """Message of an internal error."""
@@ -344,7 +344,7 @@ AnyError = Error | OpenAIError | VoyageError | CohereError
 """An error in the format of an API."""
 
 
-@record
+@dataclass(frozen=True)
 class ErrorFormat:
     """Format of the errors of an API.
 

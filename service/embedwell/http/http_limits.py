@@ -5,14 +5,13 @@ import resource
 import sys
 import time
 from collections import OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
 from embedwell.limits.activity import Heartbeat
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell_models.records import record
 
 _HEALTH_CHECKS = 8  # connections that are kept for health checks
 _SPARE_DESCRIPTORS = 2 * _HEALTH_CHECKS  # for them, and for files
@@ -63,7 +62,7 @@ class Timeouts:
                 self._sleep()
 
 
-@record
+@dataclass(frozen=True)
 class HttpLimits:
     """Limits of an HTTP process, with the timer and the memory budget that enforce them.
 

@@ -1,13 +1,12 @@
 """Traits of a route that the middleware needs before it calls the route, which declares them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from embedwell.http.error_responses import NATIVE, ErrorFormat
-from embedwell_models.records import record
 
 
-@record
+@dataclass(frozen=True)
 class RouteTraits:
     """Traits of a route that the middleware needs before it calls the route.
 

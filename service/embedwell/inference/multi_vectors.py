@@ -1,7 +1,7 @@
 """Token vectors of queries and documents, and their scores (MaxSim)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from embedwell_models.read.inputs import (
     TextPair,
     first_indices,
 )
-from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 
@@ -35,7 +34,7 @@ _OPERATIONS_PER_PAIR = 1 << 16  # calling numpy for a pair takes as long as so m
 _OPERATIONS_PER_POOLED_PAIR = 1 << 8  # of tokens
 
 
-@record
+@dataclass(frozen=True)
 class TokenVectors:
     """Tokenized texts, and for each the vectors of its tokens that have one: (n, D).
 

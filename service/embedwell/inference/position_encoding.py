@@ -1,7 +1,7 @@
 """Position encodings: the options of a request, completed with the model's, and their tables."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from embedwell_models.positions.schemes import (
     Sinusoidal,
     TransformerXL,
 )
-from embedwell_models.records import record
 
 _SCHEME_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "none": (),
@@ -52,7 +51,7 @@ PositionTables = dict[str, npt.NDArray[Any]]
 """The arrays of a scheme by their names: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
 
 
-@record
+@dataclass(frozen=True)
 class PositionEncoding:
     """A position scheme at P positions.
 

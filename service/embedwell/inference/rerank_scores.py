@@ -1,7 +1,7 @@
 """Scores of documents for queries by models that embed: by cosine, or of a list read together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -14,7 +14,6 @@ from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
 from embedwell_models.read.pairs_and_lists import DocumentList, ListRows, check_listwise
 from embedwell_models.read.prompts import TASK_ROLES
-from embedwell_models.records import record
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, cosine, listwise_scores
 
@@ -22,7 +21,7 @@ _BYTES_PER_NUMBER = 24  # float32 of a text, float32 and two float64 of a pair, 
 _OPERATIONS_PER_NUMBER = 32  # converting a number to float64 takes as long as so many products
 
 
-@record
+@dataclass(frozen=True)
 class CosineScores:
     """Scores pairs of a query and a document by the cosine of their dense vectors.
 
@@ -115,7 +114,7 @@ def _cosines(
     return scores
 
 
-@record
+@dataclass(frozen=True)
 class ListwiseScores:
     """Scores documents by the cosine of vectors that depend on all documents of a query."""
 

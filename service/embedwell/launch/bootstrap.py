@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,6 @@ from embedwell.settings.addresses import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
 from embedwell_models.encoder.device import may_be_gpu
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def open_model_contexts(
     return contexts, engine_fds
 
 
-@record
+@dataclass(frozen=True)
 class Listeners:
     """The listening sockets of a server.
 

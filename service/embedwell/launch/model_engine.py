@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -15,12 +15,11 @@ from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.inherited import InheritedModel
 from embedwell.launch.processes import Spawn
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
 
-@record
+@dataclass(frozen=True)
 class ResidentModel:
     """A model that is loaded or loading.
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
@@ -15,13 +15,12 @@ from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engine import ModelEngine
 from embedwell.settings.settings import Settings
-from embedwell_models.records import record
 
 PlacedModels = Sequence[tuple[Settings, Path]]
 """The settings of each model and its folder, the default model first."""
 
 
-@record
+@dataclass(frozen=True)
 class ModelSource:
     """The models file of a server.
 
@@ -34,7 +33,7 @@ class ModelSource:
     open: Callable[[PlacedModels, ExitStack], tuple[list[InheritedModel], list[int]]]
 
 
-@record
+@dataclass(frozen=True)
 class ServedState:
     """Models that HTTP processes serve until the models file is reloaded.
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -14,7 +14,6 @@ import orjson
 
 from embedwell.launch.processes import Process, ProcessInput, Spawn
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, REPLACE_LINE, STOP_LINE
-from embedwell_models.records import record
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class ReportReader:
         return bool(data)
 
 
-@record
+@dataclass(frozen=True)
 class HangLimits:
     """Seconds after which a process counts as hung, and its heartbeat.
 
@@ -133,7 +132,7 @@ class Watchdog:
         return fault.format(limit) if self._waited >= limit else None
 
 
-@record
+@dataclass(frozen=True)
 class ChildSpec:
     """Parameters for starting a process, and limits after which it counts as hung.
 

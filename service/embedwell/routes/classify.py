@@ -1,6 +1,7 @@
 """POST /predict and /classify: labels of texts and text pairs, as in TEI, Infinity and vLLM."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -30,7 +31,6 @@ from embedwell.routes.common.scores import (
 )
 from embedwell.routes.common.vllm_fields import Message, VLLMFields, conversation
 from embedwell_models.read.inputs import InputOptions, TextPair
-from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 
@@ -206,7 +206,7 @@ class Classes(TypedDict):
     usage: OpenAIUsage
 
 
-@record
+@dataclass(frozen=True)
 class ClassificationService:
     """Labels texts and text pairs."""
 

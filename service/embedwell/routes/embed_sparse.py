@@ -1,5 +1,6 @@
 """POST /embed_sparse: sparse vectors, as in TEI."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -19,7 +20,6 @@ from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
-from embedwell_models.records import record
 
 TopK = PositiveInt | None
 MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -69,7 +69,7 @@ class SparseArrays(TypedDict):
     values: list[float]
 
 
-@record
+@dataclass(frozen=True)
 class SparseService:
     """Computes sparse vectors."""
 

@@ -1,6 +1,7 @@
 """GET and POST /positions: the tables of position schemes, the model's own or others."""
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -44,7 +45,6 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.positions.tables import Ints
 from embedwell_models.read.inputs import InputRow
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _GROUPED_DIGITS = re.compile(r"\d_\d")  # pydantic accepts 1_000 as Python does
@@ -207,7 +207,7 @@ class PositionsResponse(TypedDict):
     distances: NotRequired[list[int]]
 
 
-@record
+@dataclass(frozen=True)
 class PositionService:
     """Computes position encodings."""
 

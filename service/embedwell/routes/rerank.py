@@ -1,7 +1,7 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NotRequired, Self
 
@@ -46,7 +46,6 @@ from embedwell.routes.voyage import VoyageRanking
 from embedwell.routes.weaviate import WeaviateRanking
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
@@ -176,7 +175,7 @@ TEIRanks = list[TEIRank]
 RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
 
 
-@record
+@dataclass(frozen=True)
 class Ranking:
     """The documents of a request in its order, and their ranks.
 

@@ -1,6 +1,7 @@
 """POST /similarity: score one text against many, or two lists of texts or vectors."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ from embedwell.routes.similarity_bodies import (
 )
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.read.inputs import InputRow
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes up to a millisecond
@@ -56,7 +56,7 @@ Compared = tuple[list[InputRow], list[InputRow], Floats | Sequence[Any]]
 """The tokenized texts of both sides, and an array of scores, or the closest b for each a."""
 
 
-@record
+@dataclass(frozen=True)
 class SimilarityService:
     """Compares texts and vectors."""
 

@@ -1,6 +1,7 @@
 """Results of /tokens: vectors of tokens, spans and chunks, as JSON or bytes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NotRequired, cast
 
 import numpy as np
@@ -29,7 +30,6 @@ from embedwell_models.errors import InputError
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.spans import Span, SpanPooling, byte_offsets, pool_spans, tokens_below
-from embedwell_models.records import record
 from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats, normalize
 
@@ -156,7 +156,7 @@ ReadText = tuple[str, InputRow, list[Token], Floats]
 """A text, its row, its tokens, and their vectors (T, D)."""
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class InputVectors:
     """The vectors of one input, (rows, D), with an item that describes each row.
 
@@ -232,7 +232,7 @@ def chunk_vectors(
     return InputVectors("chunks", items, np.stack(vectors), document.row)
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class ResultFormat:
     """Number type and layout of results.
 

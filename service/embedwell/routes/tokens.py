@@ -1,6 +1,7 @@
 """POST /tokens and /embed_all: vectors of tokens after any layer, and of parts of a text."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -47,7 +48,6 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.read.spans import SpanPooling, check_spans
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 InputPart = Literal["input", "token", "position", "segment"]
@@ -124,7 +124,7 @@ class EmbedAllRequest(InputBody):
     inputs: Inputs
 
 
-@record
+@dataclass(frozen=True)
 class TokenVectorService:
     """Computes token vectors for every API."""
 

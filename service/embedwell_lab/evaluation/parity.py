@@ -1,17 +1,17 @@
 """Compare vectors with those of sentence-transformers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import click
 import numpy as np
 
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _MIN_LENGTH = 1e-12  # a vector of zeros has the cosine 0 with all others
 
 
-@record
+@dataclass(frozen=True)
 class Parity:
     """Differences between vectors and those of a reference.
 

@@ -1,6 +1,7 @@
 """Retrieval task of a folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -9,7 +10,6 @@ import numpy.typing as npt
 
 from embedwell_lab.evaluation.scoring import Inputs
 from embedwell_lab.texts import Row, jsonl_rows, read_utf8
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, normalize
 
 _DEPTH = 100  # documents to rank for a query
@@ -19,7 +19,7 @@ Relevance = Mapping[str, Mapping[str, int]]
 """For each query, the judged documents with their relevance."""
 
 
-@record
+@dataclass(frozen=True)
 class Retrieval:
     """Documents and queries by id, and the relevant documents of each query."""
 

@@ -1,6 +1,7 @@
 """Score vectors on tasks: variants of them with fewer bits, and baselines that need no model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import click
@@ -8,13 +9,12 @@ import numpy as np
 
 from embedwell.routes.common.response_body import OutputType
 from embedwell_models.read.prompts import Role
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 _COMPONENT_BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}
 
 
-@record
+@dataclass(frozen=True)
 class Variant:
     """The first dimensions of a vector, normalised, in an output type."""
 
@@ -45,7 +45,7 @@ class Variant:
         return stored.astype(np.float32)
 
 
-@record
+@dataclass(frozen=True)
 class Result:
     """Scores of a task with a variant of a precision's vectors."""
 
@@ -83,7 +83,7 @@ def _signs(packed: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], dimensions: 
     return bits.astype(np.float32) * 2 - 1
 
 
-@record
+@dataclass(frozen=True)
 class Inputs:
     """Texts to embed with the prompt of a role; None for the model's default prompt."""
 

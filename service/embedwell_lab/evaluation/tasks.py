@@ -4,6 +4,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy.typing as npt
 
 from embedwell_lab.evaluation.scoring import Inputs
 from embedwell_lab.texts import read_texts, read_utf8
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, normalize
 
 # Column names in files of sentence-transformers and MTEB, of WordSim-353, and of SimLex-999.
@@ -30,7 +30,7 @@ _SEED = 0  # of clusters and folds
 _FOLDS = 5
 
 
-@record
+@dataclass(frozen=True)
 class Similarity:
     """B pairs of texts, each with a score by people."""
 
@@ -105,7 +105,7 @@ Question = tuple[str, str, str, str]
 """Words a, b, c and d: a is to b as c is to d."""
 
 
-@record
+@dataclass(frozen=True)
 class Analogies:
     """Questions by section; each answer is searched among all words of the file."""
 
@@ -171,7 +171,7 @@ def read_analogies(path: Path) -> Analogies:
     return Analogies(f"analogies {path.name}", sections, words)
 
 
-@record
+@dataclass(frozen=True)
 class Labelled:
     """B texts with labels as numbers from 0."""
 

@@ -1,6 +1,7 @@
 """Heat maps: matrices as colours, one or several in a figure, and similarities of texts."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -14,7 +15,6 @@ from matplotlib.ticker import MaxNLocator
 
 from embedwell_lab.plots.render import Grid, Picture, freeze_layout
 from embedwell_lab.plots.style import set_title, shorten
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 Array = npt.NDArray[Any]
@@ -24,7 +24,7 @@ _SMALL_PANEL = 2.6  # inches of a heat map among more than four
 _COLUMNS = 4  # heat maps in a row
 
 
-@record
+@dataclass(frozen=True)
 class Panel:
     """A matrix of positions: values (R, C), NaN for a masked cell.
 

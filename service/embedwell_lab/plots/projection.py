@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _SEED = 0
@@ -17,7 +17,7 @@ MIN_TEXTS = {"pca": 3, "tsne": 5, "umap": 5}
 """Minimum number of texts of each method."""
 
 
-@record
+@dataclass(frozen=True)
 class Projection:
     """Points of a projection.
 

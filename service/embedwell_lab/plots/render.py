@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 
 from embedwell.cli.atomic_file import replacing, writing
 from embedwell_lab.plots.style import theme
-from embedwell_models.records import record
 from embedwell_models.vectors import Doubles
 
 _MAX_CELLS = 1_000_000  # maximum cells of a page, about 10 MB
@@ -32,7 +31,7 @@ Point = tuple[float, float, str]
 """Position of a point, as fractions of the figure from its top left, and its text."""
 
 
-@record
+@dataclass(frozen=True)
 class Grid:
     """The cells of a heat map: values (R, C), and the names of rows and columns."""
 
@@ -52,7 +51,7 @@ class Grid:
         }
 
 
-@record
+@dataclass(frozen=True)
 class Picture:
     """A laid-out figure, and the content that a page shows on hover.
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -23,7 +24,6 @@ from embedwell_lab.plots.style import (
     set_title,
     shorten,
 )
-from embedwell_models.records import record
 from embedwell_models.vectors import Doubles, Floats
 
 _WIDTH, _HEIGHT = 9.0, 6.5  # inches
@@ -38,7 +38,7 @@ _LABEL_CANDIDATES = 40  # places to try for a label
 _MAX_LABELS = 500
 
 
-@record
+@dataclass(frozen=True)
 class Categories:
     """A category for each of B points.
 
@@ -53,7 +53,7 @@ class Categories:
     descriptions: list[str]
 
 
-@record
+@dataclass(frozen=True)
 class Numbers:
     """A number for each of B points: values (B,), NaN for a point without a number."""
 

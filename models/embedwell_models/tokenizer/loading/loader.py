@@ -3,6 +3,7 @@
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,6 @@ from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading import (
     added_tokens,
     contradictions,
@@ -36,7 +36,7 @@ OLDER_FILES = (
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 
-@record
+@dataclass(frozen=True)
 class LoadedTokenizer:
     """rust: tokenizer without padding, truncation and dropout. side: side of truncation.
 

@@ -2,12 +2,12 @@
 
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.records import record
 from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, read_name
 
 MAPPED = "vocabulary.safetensors"
@@ -20,7 +20,7 @@ VOCABULARY, CODES = "vocab.txt", "bpe.codes"
 """Files of transformers' tokenizers that split words in Python."""
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OtherTokenizer:
     """A kind of tokenizer without tokenizer.json.
 
@@ -61,7 +61,7 @@ def find(folder: Path) -> OtherTokenizer | None:
     return next((kind for kind in KINDS if name in kind.names), None)
 
 
-@record
+@dataclass(frozen=True)
 class Reader:
     """A kind of tokenizer of transformers that splits words in Python.
 

@@ -3,12 +3,13 @@
 B texts, T tokens, H heads, Dh head size, M the largest distance in a table, R relative positions.
 """
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from embedwell_models.records import record
 from embedwell_models.torch_backend.attention import Visibility
 from embedwell_models.torch_backend.position_hooks import RelativeScores
 
@@ -149,7 +150,7 @@ def attention_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - kernel
         )
 
 
-@record
+@dataclass(frozen=True)
 class Blocks:
     """Queries and keys of a step of the kernel, and how it is compiled."""
 

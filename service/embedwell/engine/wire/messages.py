@@ -12,7 +12,6 @@ import numpy.typing as npt
 from embedwell.engine.wire.framing import MessageToSend
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.output_names import DENSE
-from embedwell_models.records import record
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -111,7 +110,7 @@ class Result:
         return [self.vectors[start:stop] for start, stop in pairwise(stops)]
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Reason why a job failed.
 
@@ -225,7 +224,7 @@ def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Res
         start = stop
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class EngineDescription:
     """Properties of a loaded engine.
 

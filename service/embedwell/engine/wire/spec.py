@@ -1,13 +1,13 @@
 """Start parameters of an engine, in a module without large imports for the starting process."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from embedwell_models.model_options import ModelOptions
-from embedwell_models.records import record
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class StartupChoices:
     """Choices and measurements of an engine at its start, reused when another replaces it.
 
@@ -27,7 +27,7 @@ class StartupChoices:
     image_dtype: str | None = None
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class EngineSpec:
     """Start parameters of an engine process.
 

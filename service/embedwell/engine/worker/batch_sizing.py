@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Protocol
@@ -12,7 +12,6 @@ import numpy as np
 from embedwell_models.encoder.batch import IdRows
 from embedwell_models.encoder.device import release_gpu_cache
 from embedwell_models.encoder.device_errors import is_out_of_memory
-from embedwell_models.records import record
 
 _MIN_TOKENS_PER_THREAD = 64  # fewer tokens do not justify reading all weights
 _EFFICIENT_TOKENS_PER_THREAD = 256  # more tokens are not faster
@@ -27,7 +26,7 @@ _MIN_SPEEDUP = 1.05  # speedup for which the limit is doubled
 _TYPICAL_LENGTH = 256  # tokens of a text: with longer texts, attention hides whether a GPU is full
 
 
-@record
+@dataclass(frozen=True)
 class BatchSizing:
     """Batch sizes in tokens, from the measured speed.
 
@@ -172,7 +171,7 @@ class MeasuredModel(Protocol):
     def try_out(self, ids: IdRows) -> None: ...
 
 
-@record
+@dataclass(frozen=True)
 class BatchLimit:
     """Maximum tokens of a batch.
 

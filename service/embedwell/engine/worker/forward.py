@@ -20,7 +20,6 @@ from embedwell_models.encoder.device import release_gpu_cache
 from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.output_names import DENSE
 from embedwell_models.outputs import TextOutputs
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 
@@ -52,7 +51,7 @@ class ForwardModel(Protocol):
     def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats: ...
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class TextFailure:
     """Why a text has no vector; see embedwell.engine.wire.messages.Failure."""
 
@@ -66,7 +65,7 @@ _NOT_FINITE = TextFailure(
 )
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class BatchTexts:
     """Texts, or images, of one forward pass.
 

@@ -1,6 +1,7 @@
 """Sentence vectors for every API: the request to which each is converted, and its service."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -23,7 +24,6 @@ from embedwell.routes.common.response_body import (
 from embedwell_models.errors import DimensionsError, TooManyDimensionsError
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputRow
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _OTHER_DIMENSIONS = "the operator can allow more with EMBEDWELL_DIMENSIONS"
@@ -100,7 +100,7 @@ class EmbedRequest(InputBody):
         return encode_rows(convert_vectors(vectors, self.output_dtype), self.encoding_format)
 
 
-@record
+@dataclass(frozen=True)
 class DenseVectorService:
     """Computes sentence vectors for every API, whose requests are converted to an EmbedRequest.
 

@@ -1,6 +1,7 @@
 """Routes whose module is imported when one of them is used."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,10 +13,9 @@ from starlette.types import Receive, Scope, Send
 from embedwell.http.error_responses import ErrorFormat
 from embedwell.http.route_traits import RouteTraits
 from embedwell.routes.common.router import DirectRoute
-from embedwell_models.records import record
 
 
-@record
+@dataclass(frozen=True)
 class RouteEntry:
     """Description of a route whose module is not imported yet.
 

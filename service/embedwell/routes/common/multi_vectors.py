@@ -1,6 +1,7 @@
 """Compute a vector for each token, for /embed and for other APIs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,13 +27,12 @@ from embedwell.routes.common.response_body import (
     encode_rows,
 )
 from embedwell_models.read.inputs import InputOptions, InputRow
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
 
 
-@record
+@dataclass(frozen=True)
 class MultiVectorService:
     """Computes a vector for each token."""
 

@@ -1,6 +1,7 @@
 """Response bodies: vectors in JSON as numbers or base64, or the bytes of an array."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Literal, cast
@@ -14,7 +15,6 @@ from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.float8 import Float8Type, float8_values, to_float8
-from embedwell_models.records import record
 from embedwell_models.vectors import Floats, quantize
 
 EncodingFormat = Literal["float", "base64"]
@@ -156,7 +156,7 @@ def _dump_chunks(items: Any, size: int) -> orjson.Fragment:
     return orjson.Fragment(b"[" + b",".join(chunks) + b"]")
 
 
-@record(slots=True)
+@dataclass(frozen=True, slots=True)
 class BinaryResponse:
     """A response body of bytes, with its headers other than content-type and content-length."""
 

@@ -1,6 +1,7 @@
 """Fields and messages of vLLM's requests."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Tag
@@ -8,7 +9,6 @@ from pydantic import Tag
 from embedwell.errors import BadRequest
 from embedwell.routes.common.body import Body, by_type
 from embedwell.routes.common.request_inputs import Content, Input, input_of_parts
-from embedwell_models.records import record
 
 
 class VLLMFields(Body):
@@ -41,7 +41,7 @@ class Message(Body):
     ]
 
 
-@record
+@dataclass(frozen=True)
 class Conversation:
     """Content of a user's message, and the instruction before it; None without a message of it."""
 
