@@ -286,6 +286,8 @@ WHEEL = $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps
 	@touch $@
 
 .venv/all-packages: .venv/torch $(PACKAGE)
+	# All of what they need, which pip would otherwise find out anew for a minute and a half.
+	-$(PIP) --no-deps -r constraints.txt
 	KERNELS=compiled $(PIP) -e '.[torch,test,dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
