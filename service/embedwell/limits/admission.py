@@ -82,7 +82,7 @@ class Admission:
     ) -> None:
         """max_wait: seconds for a request of at most 2048 tokens.
 
-        rate: tokens per second.
+        rate: tokens per second; asked for each request, as it changes.
         counters: count queued tokens in all processes.
         max_wait_large: seconds for a larger request.
         timeout: seconds after which a request is cancelled.

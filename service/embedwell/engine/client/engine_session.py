@@ -47,6 +47,10 @@ class ReportedRate:
         self._clock, self._changes, self._changed = clock, -1, 0.0
         self.latest = 0.0
 
+    def reset(self) -> None:
+        """Forget the reports, which were those of an earlier engine."""
+        self.latest, self._changes = 0.0, -1
+
     def update(self, rate: float) -> None:
         """Record the rate reported with a result."""
         if rate != self.latest:
@@ -251,7 +255,8 @@ class EngineSession:
 
     async def _probe(self, connection: EngineConnection) -> None:
         description = await connection.wait_loaded()
-        self._connection, self.description, self.rate = connection, description, ReportedRate()
+        self._connection, self.description = connection, description
+        self.rate.reset()  # not another one: the admission of requests holds this one
         self.restarts_when_connected = self.restarts
         self._connected.set()
         reported_ready = False

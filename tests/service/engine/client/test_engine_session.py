@@ -408,6 +408,22 @@ def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
     asyncio.run(run())
 
 
+def test_the_rate_of_a_session_is_that_of_its_latest_engine() -> None:
+    async def run() -> None:
+        current = EngineSession(Engine(lambda tokens: True).connect, SharedCounters.private())
+        rate = current.rate
+        for reported in range(9):  # of an earlier engine
+            rate.update(reported)
+        assert rate.reliable_rate == 8
+        running = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
+        assert (rate.latest, rate.reliable_rate) == (3, 0), "those who hold it see the reports"
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
+
+
 class Clock:
     """Stands until it is set."""
 
