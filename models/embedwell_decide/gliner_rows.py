@@ -22,11 +22,13 @@ from embedwell_models.vectors import Floats
 _ANSWERS = {"true": "yes", "false": "no"}
 """Labels of a question whether something is true."""
 _ENDS = (".", "!", "?")
+# The lengths of addresses are those of RFC 5321, without which a search would take quadratic time.
 _URL, _EMAIL, _USER = (
     r"(?:https?://|www\.)\S+",
-    r"[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}",
+    r"[a-z0-9._%+-]{1,64}@[a-z0-9.-]{1,255}\.[a-z]{2,}",
     "@[a-z0-9_]+",
 )
+_WORD_SIZE = 64  # characters that are read for a word of a long conversation
 _WITH_MARKS = (range(0x20000), range(0xE0000, 0xE1000))
 """Characters among which there are combining marks."""
 
@@ -42,8 +44,12 @@ class GlinerRows:
 
     def state_texts(self, state: str, *, keep_end: bool = False) -> list[str]:
         """Return the words of the text, up to one more than any row holds."""
-        found, most = words(state), self.max_length + 1
-        return [*(deque(found, most) if keep_end else islice(found, most))]
+        most = self.max_length + 1
+        if not keep_end:
+            return [*islice(words(state), most)]
+        # A word has no white space, so the words to read are in as many of the parts between it.
+        last = " ".join(_ended(state).rsplit(maxsplit=most)[-most:])
+        return [*deque(words(last[-most * _WORD_SIZE :]), most)]
 
     def question_texts(self, question: Question) -> list[str]:
         """Return the parts of the row before the text."""
@@ -103,8 +109,11 @@ def without_markers(text: str) -> str:
 
 def words(text: str) -> Iterator[str]:
     """Yield the words of a text, which ends in punctuation, in lower case."""
-    ended = text if text.endswith(_ENDS) else f"{text}."
-    return (match.group().lower() for match in _pattern().finditer(ended))
+    return (match.group().lower() for match in _pattern().finditer(_ended(text)))
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(_ENDS) else f"{text}."
 
 
 @cache

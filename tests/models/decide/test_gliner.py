@@ -164,6 +164,22 @@ def test_no_more_words_are_read_than_a_row_can_hold() -> None:
     assert rows.state_texts("a b c d e f", keep_end=True) == ["d", "e", "f", "."]
 
 
+def test_the_end_of_a_long_text_has_the_words_of_the_whole() -> None:
+    text = " ".join(TEXTS.values()).rstrip(".!?") + " a.b@c.de  "
+    for most in range(30):
+        end = GlinerRows(max_length=most).state_texts(text, keep_end=True)
+        assert end == [*words(text)][-most - 1 :]
+    assert GlinerRows(max_length=9).state_texts("", keep_end=True) == ["."]
+
+
+def test_a_text_without_white_space_is_read_in_linear_time() -> None:
+    assert sum(1 for _ in words("a." * 100_000)) == 200_000  # minutes, if an address had no limit
+    assert [*words(f"{'a' * 64}@b.cd.")] == [f"{'a' * 64}@b.cd", "."]
+    assert [*words(f"{'a' * 65}@b.cd.")] == ["a" * 65, "@b", ".", "cd", "."]
+    end = GlinerRows(max_length=2).state_texts("ab" * 1000, keep_end=True)
+    assert list(map(len, end)) == [3 * 64 - 1, 1]
+
+
 def test_options_that_do_not_fit_have_no_row(decider: Decider) -> None:
     ids = decider.ids(decider.rows.question_texts(QUESTIONS["choice"]))
     most = sum(map(len, ids))
