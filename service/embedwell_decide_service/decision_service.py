@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell_decide.questions import Question, render
 from embedwell_decide.row_builders import row_builder
@@ -24,6 +25,8 @@ _TASK = "category"
 """Task of candidate labels without an instruction."""
 _TOKEN_BYTES = 64
 """Memory of a character's token while a request is read."""
+_FEW_CHARACTERS = 1 << 13
+"""So many are split into words in a few milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,12 @@ class DecisionService:
     ) -> list[InputRow]:
         """Build the row of each question about each text; raises BadRequest."""
         keep_end = options.side == "left"
-        context.memory.grow(_TOKEN_BYTES * sum(map(len, states)))
-        texts = [self._rows.state_texts(state, keep_end=keep_end) for state in states]
+        characters = sum(map(len, states))
+        context.memory.grow(_TOKEN_BYTES * characters)
+        split = partial(self._rows.state_texts, keep_end=keep_end)
+        texts = await run_in_thread(
+            lambda: [split(state) for state in states], small=characters <= _FEW_CHARACTERS
+        )
         parts = [self._rows.question_texts(each.question) for each in asked]
         ids = await self._ids(context, chain(*texts, *parts))
         read = ([ids[part] for part in own] for own in parts)
