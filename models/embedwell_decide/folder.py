@@ -52,7 +52,7 @@ def gliner_folder(folder: Path, _find: object, cache: Path) -> Path:
     architecture that is not supported.
     """
     options = JsonConfig(folder / "config.json")
-    options.choice("model_type", dict.fromkeys(("extractor",)), "extractor")
+    options.require("model_type", "extractor")
     gliner_options.GlinerOptions.of(options)
     architecture = gliner_options.architecture_of(options)
     head = {} if architecture == "span" else {"boundary_head": options.get("boundary_head", {})}

@@ -47,8 +47,8 @@ class GlinerOptions:
     def of(cls, options: JsonConfig) -> "GlinerOptions":
         """Read the options of a checkpoint's config.json.
 
-        Raises ModelError for an unknown architecture, and for a temperature that is no number above
-        0.
+        Raises ModelError for an unknown architecture, and for a temperature that is not a number
+        above 0.
         """
         architecture = architecture_of(options)
         if architecture == "span":

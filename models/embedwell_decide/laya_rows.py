@@ -42,7 +42,7 @@ class LayaRows:
         special_id: Callable[[str], int | None],
         token_name: Callable[[int], str],
     ) -> "LayaRows":
-        """Build what a tokenizer's special tokens imply; raises ModelError if it lacks one.
+        """Return the builder for a tokenizer; raises ModelError if it lacks a special token.
 
         special_id: returns the id of the special token of a role. token_name: returns its text.
         """

@@ -65,6 +65,7 @@ class TextsWithImages:
         encoder: EncoderOfVectors,
     ) -> None:
         """inputs, encoder: the text encoder's."""
+        assert spec.sections or not spec.deepstack, "states are added at positions of images only"
         self._spec, self._images = spec, images
         self._inputs, self._encoder = inputs, encoder
 

@@ -53,8 +53,8 @@ def decode(data: bytes, max_pixels: int) -> "Image":
 def pixel_count(data: bytes) -> int:
     """Return the number of pixels in a file's header; 0 for a file that `decode` refuses.
 
-    A text of a PNG counts as the most that Pillow reads of it, at once with the pixels: a million
-    characters, which take no more than as many pixels.
+    Pillow keeps the texts of a PNG next to its pixels. One that may be compressed counts as the
+    longest that Pillow reads, and a character as a pixel, which takes as much memory.
     """
     from PIL import Image
     from PIL.PngImagePlugin import MAX_TEXT_CHUNK

@@ -41,7 +41,7 @@ class FilledPatchPreprocessing(PatchPreprocessing):
     ) -> "FilledPatchPreprocessing | None":
         """Read the options of a folder; for more see PatchPreprocessing.
 
-        bounds, earlier: nothing; this processor has a number of tokens.
+        bounds, earlier: not used, because this processor bounds the number of tokens.
         """
         options = _options(folder)
         if options is None:
@@ -54,7 +54,9 @@ class FilledPatchPreprocessing(PatchPreprocessing):
             options.require(key, value)
         tokens = options.require("max_soft_tokens", *_MOST_TOKENS)
         if tokens * spec.merge > spec.grid:
-            raise options.unsupported("max_soft_tokens", tokens, f"{spec.grid // spec.merge}")
+            most = spec.grid // spec.merge
+            message = f"at most {most}, for which the encoder has positions"
+            raise options.unsupported("max_soft_tokens", tokens, message)
         _check_tokenizer(folder, spec)
         side = spec.patch_size * spec.merge
         # The encoder maps a pixel to the numbers from -1 to 1.
