@@ -10,7 +10,9 @@ from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.device import Device
+from embedwell_models.errors import ModelError
 from embedwell_models.loading.backends import why_torch_by_headers
 from embedwell_vision import image_weights
 from embedwell_vision.image_tokens import KernelImageTokenEncoder
@@ -68,3 +70,20 @@ def encoders(folder: Path, dtype: str = "float32") -> list[ImageTokenEncoder]:
     if why_torch_by_headers(images.encoder, folder, CPU, features) is None:
         found.append(KernelImageTokenEncoder(images, tensors, dtype, features))
     return found
+
+
+def assert_close_in_other_precisions(
+    folder: Path, contents: Sequence[Sequence[str | bytes]], isa: str
+) -> None:
+    """Assert that vectors in each precision are close to those in float32, and alike alone."""
+    exact = Embedder.load(folder, device="cpu", dtype="float32").embed_contents(contents)
+    for dtype in ("float32", "bfloat16", "int8"):
+        try:
+            embedder = Embedder.load(folder, device="cpu", dtype=dtype, isa=isa)
+        except ModelError:
+            assert dtype != "float32", "every processor computes in float32"
+            continue
+        found = embedder.embed_contents(contents)
+        assert (found * exact).sum(1).min() > 0.98
+        for parts, vector in zip(contents, found, strict=True):
+            assert np.array_equal(embedder.embed_contents([parts])[0], vector)

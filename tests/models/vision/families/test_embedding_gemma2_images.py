@@ -26,6 +26,7 @@ from tests.models.embedding_gemma2 import (
 from tests.models.families.checkpoint import assert_close
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.image_tokens import assert_close_in_other_precisions
 from tests.models.qwen3_vl import save
 
 WIDE = encoded(picture(150, 60))
@@ -93,16 +94,7 @@ def test_a_model_that_reads_images_has_the_vectors_of_texts_alone(tmp_path: Path
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_other_precisions_and_torch_alone_are_close(isa: str, tmp_path: Path) -> None:
     write_images_model(tmp_path, **OF_KERNELS)
-    exact = load(tmp_path).embed_contents(CONTENTS)
-    for dtype in ("float32", "bfloat16", "int8"):
-        try:
-            embedder = load(tmp_path, dtype=dtype, isa=isa)
-        except ModelError:  # of a precision that this processor lacks
-            continue
-        found = embedder.embed_contents(CONTENTS)
-        assert (found * exact).sum(1).min() > 0.98
-        for parts, vector in zip(CONTENTS, found, strict=True):
-            assert np.array_equal(embedder.embed_contents([parts])[0], vector)
+    assert_close_in_other_precisions(tmp_path, CONTENTS, isa)
 
 
 def test_images_have_to_fit_and_the_text_after_them_is_cut(tmp_path: Path) -> None:

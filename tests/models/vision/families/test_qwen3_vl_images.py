@@ -28,6 +28,7 @@ from tests.models.families.checkpoint import assert_close
 from tests.models.families.exact import Expected
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.image_tokens import assert_close_in_other_precisions
 from tests.models.qwen2_vl import Parts
 from tests.models.qwen3_vl import (
     INSTRUCTION,
@@ -104,16 +105,7 @@ def test_a_vector_does_not_depend_on_its_batch_or_route(
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_other_precisions_and_torch_alone_are_close(isa: str, tmp_path: Path) -> None:
     write(tmp_path, **OF_KERNELS)
-    exact = load(tmp_path).embed_contents(CONTENTS)
-    for dtype in ("float32", "bfloat16", "int8"):
-        try:
-            embedder = load(tmp_path, dtype=dtype, isa=isa)
-        except ModelError:  # of a precision that this processor lacks
-            continue
-        found = embedder.embed_contents(CONTENTS)
-        assert (found * exact).sum(1).min() > 0.98
-        for parts, vector in zip(CONTENTS, found, strict=True):
-            assert np.array_equal(embedder.embed_contents([parts])[0], vector)
+    assert_close_in_other_precisions(tmp_path, CONTENTS, isa)
 
 
 def test_the_files_of_sentence_transformers_decide_the_sizes(tmp_path: Path) -> None:
