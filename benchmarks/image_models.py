@@ -27,8 +27,8 @@ _MODULES = "sentence_transformers.models"
 class Shape:
     """A model of the benchmark.
 
-    title: in the report. write: saves it in a folder. sizes: numbers of images of a request; all
-    images are the first of them. open_clip: its name in OpenCLIP, if that has it.
+    title: in the report. write: saves it in a folder. sizes: numbers of images of a request, the
+    largest first, for which images are drawn. open_clip: its name in OpenCLIP, if that has it.
     """
 
     title: str

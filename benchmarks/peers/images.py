@@ -191,10 +191,10 @@ def _nothing(images: Sequence[bytes]) -> list[list[float]]:
 
 
 def _import_torchvision() -> None:
-    """Import torchvision, if it is installed, also with a torch that lacks CUDA.
+    """Import torchvision, if it is installed, also with a torch without CUDA.
 
-    The package index has it for CUDA alone, whose operators cannot be loaded then; no preparation
-    of images needs them, but torchvision wants their names.
+    The package index has torchvision for CUDA only. Without CUDA its operators cannot be loaded,
+    and importing it fails unless they are declared. The preparation of images does not call them.
     """
     try:
         import torchvision
@@ -211,7 +211,7 @@ def _import_torchvision() -> None:
         import torchvision  # noqa: F401
 
 
-_KEPT: list[Any] = []  # what would forget its names if it was deleted
+_KEPT: list[Any] = []  # a deleted library takes its operators back
 
 ENGINES = {
     each.__name__: each

@@ -176,7 +176,7 @@ def exact_means(model: Any, rows: list[Tensor]) -> Expected:
 
 
 def assert_close(mine: Tensor, theirs: Tensor | Expected) -> None:
-    """Assert that a tensor is as close to exact values as the roundings of float32 allow.
+    """Assert that a tensor is as close to a reference as the roundings of float32 allow.
 
     If another computation in float32 is given, they are equal to 1e-4 of the largest value.
     """

@@ -1,9 +1,9 @@
-"""What a reference computes: in float32, and exactly if our values are not those.
+"""Values of a reference in float32, and in float64 where ours differ from them.
 
 Two computations in float32 differ by their roundings. These depend on the order of sums, which is
 another on every processor, and on how much the layers of a model amplify them. So values that
-differ from the reference's by more than few roundings are compared with its values in float64, and
-may differ from them by a small multiple of the error that the reference itself makes in float32.
+differ from the reference's by more than a few roundings are compared with its values in float64,
+and may differ from them by a small multiple of the error that the reference makes in float32.
 """
 
 import copy

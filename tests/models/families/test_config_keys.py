@@ -1,4 +1,4 @@
-"""Each value of config.json has the effect that it has in transformers, is refused or is told."""
+"""Each value of config.json has the effect that it has in transformers, is refused or logged."""
 
 import json
 import re

@@ -47,12 +47,12 @@ def test_the_reference_computes_in_float64_only_for_values_that_are_not_close() 
         calls.append(torch.get_default_dtype())
         return torch.tensor([1.0, -2.0]) * torch.ones(2)
 
-    told = reference()
-    assert_near(told.rounded + FLOOR, told)
+    values = reference()
+    assert_near(values.rounded + FLOOR, values)
     assert calls == [torch.float32]
-    for found in (told.rounded + 3 * FLOOR, told.rounded[:1], told.rounded * float("nan")):
+    for found in (values.rounded + 3 * FLOOR, values.rounded[:1], values.rounded * float("nan")):
         with pytest.raises(AssertionError):
-            assert_near(found, told)
+            assert_near(found, values)
     assert calls == [torch.float32, torch.float64]
 
 
