@@ -11,6 +11,7 @@ import numpy as np
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
+from embedwell.limits.request_limits import check_input_count
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell_decide.questions import Question, render
@@ -78,6 +79,7 @@ class DecisionService:
 
         options: the instruction names the task. Raises BadRequest for labels that do not fit.
         """
+        check_input_count(len(texts), self.model.settings.max_texts)
         question = Question.choice(options.instruction or _TASK, [(it, None) for it in labels])
         length = self.model.reader.limited_length(options.max_pair, "truncate_prompt_tokens")
         asked = [AskedQuestion(question, "parameters.candidate_labels")]

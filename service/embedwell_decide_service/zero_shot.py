@@ -5,6 +5,7 @@ arXiv 1909.00161. The scores are those of transformers' pipeline; of the others,
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -109,14 +110,18 @@ class ZeroShotService:
         return softmax(each[:, :, entailment])
 
     async def _label_scores(self, context: RequestContext, body: ZeroShotRequest) -> Floats:
-        labels, decides = body.sentences(_PLACE), DECISION in self.model.description.outputs
-        service = (DecisionService if decides else LabelService)(self.model)
-        options = body.input_options()
+        labels, options = body.sentences(_PLACE), body.input_options()
         with service_errors():
             options.check_no_windows()
-        logits = await service.label_logits(context, text_list(body.inputs), labels, options)
+        texts = text_list(body.inputs)
+        logits = await self._label_service.label_logits(context, texts, labels, options)
         alone = body.parameters.multi_label or len(labels) == 1
         return sigmoid(logits) if alone else softmax(logits)
+
+    @cached_property
+    def _label_service(self) -> DecisionService | LabelService:
+        decides = DECISION in self.model.description.outputs
+        return (DecisionService if decides else LabelService)(self.model)
 
     async def _logits(
         self, context: RequestContext, pairs: list[TextPair], options: InputOptions

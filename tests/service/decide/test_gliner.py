@@ -111,6 +111,17 @@ def test_options_that_do_not_fit_are_refused(server: HttpServer) -> None:
     )
 
 
+def test_the_texts_of_a_request_are_limited(server: HttpServer) -> None:
+    body = {"inputs": ["a"] * 2049, "parameters": {"candidate_labels": LABELS}}
+    assert error(server.post(ZERO_SHOT, body), 413)["code"] == "too_many_texts"
+
+
+def test_many_rows_have_the_scores_of_one(server: HttpServer) -> None:
+    parameters = {"candidate_labels": LABELS}
+    many = server.post(ZERO_SHOT, {"inputs": TEXTS * 10, "parameters": parameters}).json()
+    assert many == server.post(ZERO_SHOT, {"inputs": TEXTS, "parameters": parameters}).json() * 10
+
+
 def test_a_long_text_is_cut_unless_the_request_forbids_it(server: HttpServer) -> None:
     body = {"inputs": "a " * 3000, "parameters": {"candidate_labels": LABELS}}
     cut = server.post(ZERO_SHOT, body)
