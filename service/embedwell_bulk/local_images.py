@@ -76,13 +76,12 @@ class ImageFiles(Generic[Read]):
 
 def _fetched_ahead(images: Sequence[bytes | str], pool: Executor) -> list[File]:
     """Return a function for each image that returns its file while the next ones are fetched."""
-    begun: dict[int, Future[bytes]] = {}
+    begun = list[Future[bytes]]()
 
     def fetched(index: int) -> bytes:
-        for later in range(index, min(index + _FETCHERS, len(images))):
-            if later not in begun:
-                begun[later] = pool.submit(_file_bytes, images[later])
-        return begun.pop(index).result()
+        for image in images[len(begun) : index + _FETCHERS]:
+            begun.append(pool.submit(_file_bytes, image))
+        return begun[index].result()  # again, if its error is raised again
 
     return [partial(fetched, index) for index in range(len(images))]
 

@@ -1,8 +1,10 @@
 """Images of tables and folders: vectors, bad images, and what is written."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,15 @@ from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError
 from embedwell_bulk.columns import Columns, ImageAndText
-from embedwell_bulk.local_images import ImageFiles, LocalImages, load_local_images
+from embedwell_bulk.local_images import (
+    ImageFiles,
+    LocalImages,
+    _fetched_ahead,
+    load_local_images,
+)
 from embedwell_bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ImageError
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from tests.models.image_models import encoded, picture
@@ -187,6 +195,25 @@ def test_images_that_are_decoded_at_once_are_together_within_the_limit_of_pixels
     read = [image for batch in files.read([bytes([n]) * 100 for n in range(9)]) for image in batch]
     assert [image[0, 0, 0] for image in read if not isinstance(image, str)] == [*range(9)]
     assert most == 200
+
+
+class CountingPool(ThreadPoolExecutor):
+    """Counts what it runs."""
+
+    submitted = 0
+
+    def submit(self, *call: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
+        self.submitted += 1
+        return super().submit(*call, **named)
+
+
+def test_files_that_cannot_be_read_are_not_fetched_again() -> None:
+    with CountingPool(2) as pool:
+        files = _fetched_ahead(["", b"b", "", b"d", b"e", b"f"], pool)
+        for file in (*files, files[0], files[2]):  # those without an image are read twice
+            with contextlib.suppress(ImageError):
+                assert file() in {b"b", b"d", b"e", b"f"}
+        assert pool.submitted == 6
 
 
 @pytest.mark.parametrize("column", [[1, 2], [["a"], ["b"]]], ids=str)
