@@ -59,7 +59,7 @@ def decider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 def answers(
     setup: str, decider: HttpServer, server_with_prompts: HttpServer, reranker: HttpServer
 ) -> dict[str, Any]:
-    """What LiteLLM returns of three servers, in one program: its import takes seconds."""
+    """Return what LiteLLM has from three servers, by one program, as its import takes seconds."""
     code = f"""
 url, key = "http://localhost:8080", "unused"
 request = {{"model": "openai/laya", "input": {STATE!r}, "questions": {TYPED_QUESTIONS!r}}}

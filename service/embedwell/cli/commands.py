@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            raise click.UsageError(f"{error.message}{_question(args[0])}", ctx) from None
+            raise click.UsageError(f"{error.message}{_suggestion(args[0])}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -66,10 +66,10 @@ def main() -> None:
     """
 
 
-def _question(unknown: str) -> str:
-    """Ask whether a similar command was meant, or to serve the model that was named."""
-    for name in get_close_matches(unknown, doors.command_names(), n=1):
-        return f" Did you mean {name!r}?"
+def _suggestion(unknown: str) -> str:
+    """Suggest a similar command, or how to serve the model that was named."""
+    if similar := get_close_matches(unknown, doors.command_names(), n=1):
+        return f" Did you mean {similar[0]!r}?"
     return f" To serve a model: embedwell serve {shlex.quote(unknown)}"
 
 

@@ -15,6 +15,20 @@ from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
 
 log = logging.getLogger(__name__)
 
+_INPUT = '{"inputs": "Hello, world"}'
+_QUESTION = '{"type": "predicate", "instructions": "The customer wants a refund."}'
+_EXAMPLES: Mapping[str, tuple[str, str]] = {
+    DENSE: ("/embed", _INPUT),
+    MULTI: ("/embed", _INPUT),
+    SPARSE: ("/embed_sparse", _INPUT),
+    DECISION: ("/v1/decisions", f'{{"input": "Refund me.", "questions": [{_QUESTION}]}}'),
+    LABELS: (
+        "/zero-shot-classification",
+        '{"inputs": "My phone!", "parameters": {"candidate_labels": ["mobile", "billing"]}}',
+    ),
+}
+"""A route and a body for each output, of which the first that a model has is shown."""
+
 _NO_KEY = (
     "warning: there is no key, and whoever can connect to this port can send requests; set "
     "EMBEDWELL_API_KEY, unless only clients that you trust can connect\n"
@@ -83,21 +97,6 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     )
 
 
-_INPUT = '{"inputs": "Hello, world"}'
-_QUESTION = '{"type": "predicate", "instructions": "The customer wants a refund."}'
-_EXAMPLES: Mapping[str, tuple[str, str]] = {
-    DENSE: ("/embed", _INPUT),
-    MULTI: ("/embed", _INPUT),
-    SPARSE: ("/embed_sparse", _INPUT),
-    DECISION: ("/v1/decisions", f'{{"input": "Refund me.", "questions": [{_QUESTION}]}}'),
-    LABELS: (
-        "/zero-shot-classification",
-        '{"inputs": "My phone!", "parameters": {"candidate_labels": ["mobile", "billing"]}}',
-    ),
-}
-"""A route and a body for each output, of which the first that a model has is shown."""
-
-
 def _url(context: InheritedServer) -> str:
     settings = context.settings
     return f"http://{address_to_ask(settings.host)}:{context.port}{settings.root_path}"
@@ -161,7 +160,8 @@ def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
     if engine is None:
         return _EXAMPLES[DENSE]
     if (labels := engine["labels"]) is None:
-        return next(request for name, request in _EXAMPLES.items() if name in engine["outputs"])
+        examples = (each for name, each in _EXAMPLES.items() if name in engine["outputs"])
+        return next(examples, _EXAMPLES[DENSE])  # a family of another package may have others
     if len(labels) > 1:
         return "/predict", '{"inputs": "Hello, world"}'
     return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'

@@ -30,6 +30,7 @@ ENGINE = {
         (["dense", "sparse"], "16 dimensions and sparse vectors of 99 entries, 64", "/embed "),
         (["decision"], "decisions, 64 tokens", "/v1/decisions "),
         (["labels"], "candidate labels, 64 tokens", "/zero-shot-classification "),
+        (["of another package"], ", 64 tokens", "/embed "),
         (["decision", "labels"], "decisions and candidate labels, 64", "/v1/decisions "),
     ],
 )
