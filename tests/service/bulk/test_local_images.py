@@ -202,7 +202,7 @@ class CountingPool(ThreadPoolExecutor):
 
     submitted = 0
 
-    def submit(self, *call: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
+    def submit(self, *call: Any, **named: Any) -> Future[Any]:
         self.submitted += 1
         return super().submit(*call, **named)
 
