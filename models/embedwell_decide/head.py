@@ -18,15 +18,12 @@ from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats
 
 _HEAD_SIZE = 64
 _EPS = 1e-5
 _PARTS = ("head.", "type_emb.", "scorer.")
 _ALL = slice(None)
-_PRODUCTS = 1 << 18
-"""Multiplications in one matrix product. OpenBLAS starts threads for more, which then wait in a
-loop while the kernels compute."""
 
 
 def load(model: LoadedModel) -> "DecisionOutputs":
@@ -121,11 +118,11 @@ class _Layer:
         return self._down(self._up(layer_norm(states, *self._ffn_norm, _EPS)), states)
 
     def _attend(self, queries: Floats, keys_values: Floats) -> Floats:
-        # (Q, D), (T, 2 D) -> (Q, D). In blocks of queries, see _PRODUCTS.
+        # (Q, D), (T, 2 D) -> (Q, D). In blocks of queries, see MAX_UNTHREADED_PRODUCT.
         key, value = self._by_head(keys_values, 2)  # (H, T, Dh) each
         (query,) = self._by_head(queries, 1)
         query = query * np.float32(query.shape[-1] ** -0.5)
-        size = max(1, _PRODUCTS // key[0].size)
+        size = max(1, MAX_UNTHREADED_PRODUCT // key[0].size)
         blocks = [query[:, start : start + size] for start in range(0, len(queries), size)]
         mixed = [_softmax(block @ key.transpose(0, 2, 1)) @ value for block in blocks]
         return np.concatenate(mixed, axis=1).transpose(1, 0, 2).reshape(queries.shape)

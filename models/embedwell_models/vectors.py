@@ -10,6 +10,11 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 TokenIds = Sequence[int] | npt.NDArray[np.integer]
 """Token ids of a text."""
+MAX_UNTHREADED_PRODUCT = 1 << 18
+"""Most multiplications of a matrix product that OpenBLAS computes in the thread that asks for it.
+
+For more, it starts threads. They then wait in a loop, and take processors from the kernels.
+"""
 _MIN_LENGTH = np.float32(1e-12)  # minimum divisor of a vector
 _MIN_WEIGHT = 1e-12  # of a block of a list whose documents are all opposite to the query
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"

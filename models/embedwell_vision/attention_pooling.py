@@ -8,7 +8,7 @@ import numpy as np
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats
 
 
 class AttentionPooling:
@@ -53,10 +53,16 @@ class AttentionPooling:
 
     def __call__(self, states: Floats) -> Floats:
         """Pool the states of one image: (T, D) -> (D,)."""
-        scores = self._scores @ states.T
+        size = max(1, MAX_UNTHREADED_PRODUCT // self._scores.size)
+        blocks = np.split(states, range(size, len(states), size))
+        scores = np.concatenate([self._scores @ block.T for block in blocks], axis=1)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)  # (H, T)
-        mixed = (self._values @ (weights @ states)[:, :, None]).reshape(1, -1)  # (1, D)
+        by_head = np.zeros_like(self._scores)  # (H, D)
+        shares = np.split(weights, range(size, len(states), size), axis=1)
+        for share, block in zip(shares, blocks, strict=True):
+            by_head += share @ block
+        mixed = np.vecdot(self._values, by_head[:, None]).reshape(1, -1)  # (1, D)
         pooled = self._output(mixed + self._value_bias)
         normed = layer_norm(pooled, *self._norm)
         hidden = self._up(normed)

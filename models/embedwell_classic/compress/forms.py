@@ -20,15 +20,12 @@ from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_r
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.stored import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, Rows, blocks
-from embedwell_models.vectors import Doubles, Floats
+from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Doubles, Floats
 
 Codes = npt.NDArray[np.uint8]
 Integers8 = npt.NDArray[np.int8]
 _CODEBOOK_SAMPLE = 1 << 15  # rows that the codebooks are computed from
 _MEANS_ROUNDS = 20
-_PRODUCTS = 1 << 18
-"""Multiplications in one matrix product. OpenBLAS starts threads for more, and these take up to a
-hundred times as long while other processes compute."""
 _REST = "rest"
 _BAND = re.compile(rf"([1-9]\d*|{_REST}):([1-9]\d*)")
 _POOL_ROUNDS = 8
@@ -111,7 +108,7 @@ def nearest_centroids(rows: Rows, centers: Floats) -> tuple[npt.NDArray[np.int64
     """Return the index of each row's nearest centroid (V,) and the squared distances (V,)."""
     half_squares = np.vecdot(centers, centers) / 2
     nearest, errors = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-    size = max(16, _PRODUCTS // centers.size)
+    size = max(16, MAX_UNTHREADED_PRODUCT // centers.size)
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
         # Half of each squared distance, minus a constant of the row.

@@ -10,10 +10,9 @@ from functools import cache
 
 import numpy as np
 
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats
 
 _FEW, _UNIT = 4, 16
-_SMALL = 1 << 18  # multiplications for which OpenBLAS starts no threads, which would wait in a loop
 
 
 def mixed(width: int) -> int:
@@ -26,8 +25,8 @@ def rotate(rows: Floats) -> Floats:
     units = _units(rows.shape[1])
     fours = np.kron(np.eye(_UNIT // _FEW, dtype=np.float32), hadamard(_FEW))
     mixed_fours = rows.reshape(-1, 1, units, _UNIT) @ fours
-    count = min(units, _SMALL // (units * _UNIT))  # of the matrix's rows in a product
-    rotated: Floats = hadamard(units).reshape(-1, count, units) @ mixed_fours
+    rows_at_once = min(units, MAX_UNTHREADED_PRODUCT // (units * _UNIT))  # of the matrix
+    rotated: Floats = hadamard(units).reshape(-1, rows_at_once, units) @ mixed_fours
     return rotated.reshape(rows.shape)
 
 
