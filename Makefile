@@ -128,7 +128,7 @@ ROUNDING_TESTS ?= tests/models/families tests/models/rare tests/models/vision $(
 	or mean_of or of_the_code"
 
 test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
-	$(OTHER_KERNELS) $(BIN)/pytest $(FEW) --full $(ROUNDING_TESTS)
+	$(OTHER_KERNELS) FLOAT64_REFERENCES=1 $(BIN)/pytest $(FEW) --full $(ROUNDING_TESTS)
 
 test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton
 	TRITON_INTERPRET=1 $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend/triton_kernels
