@@ -40,7 +40,7 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
     ),
     "embedwell_decide": (
         "questions rows gliner_options folder options laya_rows head gliner_rows gliner_head "
-        "row_builders label_options label_head families",
+        "label_options label_head families",
         set(),
     ),
     "embedwell_decide_service": (

@@ -121,6 +121,6 @@ def _pattern() -> re.Pattern[str]:
     # Addresses, then words with their combining marks and joiners, then any other character.
     characters = chain.from_iterable(_WITH_MARKS)
     marks = "".join(chr(it) for it in characters if unicodedata.category(chr(it))[0] == "M")
-    letter = rf"[\w{marks}\u200c\u200d]"
-    word = rf"{letter}+(?:[-_]{letter}+)*"
+    word_character = rf"[\w{marks}\u200c\u200d]"
+    word = rf"{word_character}+(?:[-_]{word_character}+)*"
     return re.compile("|".join((_URL, _EMAIL, _USER, word, r"\S")), re.IGNORECASE)

@@ -14,8 +14,11 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import check_input_count
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
+from embedwell_decide import gliner_options
+from embedwell_decide.gliner_rows import GlinerRows
+from embedwell_decide.laya_rows import LayaRows
+from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Question, render
-from embedwell_decide.row_builders import row_builder
 from embedwell_decide.rows import Ids, RowBuilder
 from embedwell_models.output_names import DECISION
 from embedwell_models.read.inputs import InputOptions, InputRow
@@ -103,10 +106,11 @@ class DecisionService:
 
     @cached_property
     def _rows(self) -> RowBuilder:
-        reader = self.model.reader
-        return row_builder(
-            *(self.model.description, reader.max_length, reader.special_id, self.model.token_name)
-        )
+        description, reader = self.model.description, self.model.reader
+        if description.spec.config.family == gliner_options.MODEL_TYPE:
+            return GlinerRows(reader.max_length)
+        options = DecisionOptions.read(description.encoder)
+        return LayaRows.of(options, reader.special_id, self.model.token_name)
 
     def _check_offered(self) -> None:
         if DECISION in self.model.description.outputs:

@@ -16,9 +16,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import BadRequest, InputTooLong, NotOffered, ServiceError
-from embedwell.http.error_responses import NATIVE, ErrorFormat, invalid_body
+from embedwell.http.error_responses import NATIVE, ErrorFormat
 from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
+from embedwell.http.validation_errors import invalid_body
 from embedwell.limits.request_limits import check_parts
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import Body
