@@ -82,7 +82,7 @@ CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 BEFORE_ROUTES = [
     path
-    for name in ("errors.py", "limits", "http", "engine", "inference")
+    for name in ("errors.py", "http", "engine", "compute")
     for path in SERVICE
     if path.is_relative_to(ROOT / "service/embedwell" / name)
 ]
@@ -95,8 +95,8 @@ CORE = {
     "tables checkpoint vision families tokenizer "
     "model_files encoder cpu_backend "
     "torch_backend precision model_description model_fingerprint hub read loading embedder",
-    "embedwell": "doors settings errors line_ends gc_tuning engine limits "
-    "inference http telemetry routes inherited playground "
+    "embedwell": "doors settings errors line_ends gc_tuning engine "
+    "compute http telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
 }
 SERVICE_PACKAGES = {path.name for path in (ROOT / "service").glob("embedwell*")}
@@ -307,7 +307,9 @@ def fields_of_inputs() -> set[str]:
 def test_only_routes_name_the_fields_of_inputs() -> None:
     fields = fields_of_inputs()
     assert {"input", "texts", "documents"} <= fields
-    others = [path for path in BEFORE_ROUTES if path.parent.name in {"embedwell", "limits", "http"}]
+    others = [
+        path for path in BEFORE_ROUTES if path.parent.name in {"embedwell", "compute", "http"}
+    ]
     assert not violations(others, lambda path: fields & {*strings(path)})
 
 

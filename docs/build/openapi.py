@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from embedwell.app import create_app
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.settings.settings import Settings

@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from embedwell import doors
 from embedwell.app import create_router, served_models
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
+from embedwell.compute.memory_budget import MemoryBudget
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http import error_responses
 from embedwell.http.error_responses import ErrorFormat
 from embedwell.http.route_traits import RouteTraits
 from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.routes import __file__ as routes_file
 from embedwell.routes.common.lazy_route import RouteEntry
 from embedwell.routes.common.router import DirectRoute, direct_routes

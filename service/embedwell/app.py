@@ -12,19 +12,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from embedwell import doors
-from embedwell.engine.client.engine_session import EngineSession
-from embedwell.engine.client.engine_set import EngineHandle, EngineSet
+from embedwell.compute.activity import Activity
+from embedwell.compute.admission import check_unread
+from embedwell.compute.engine_session import EngineSession
+from embedwell.compute.engine_set import EngineHandle, EngineSet
+from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.served_model import ServedModel, with_prompts
+from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import ModelPaths
-from embedwell.inference.served_model import ServedModel, with_prompts
 from embedwell.inherited import InheritedServer
-from embedwell.limits.activity import Activity
-from embedwell.limits.admission import check_unread
-from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell.routes.common.lazy_route import lazy_routes
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import DirectRoute, direct_routes, traits_by_path

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp
 
 from embedwell.app import create_app, with_cors_headers
 from embedwell.cli.options import model_folder, read, require_tracing
+from embedwell.compute.engine_session import EngineSession
 from embedwell.doors import ExtensionError
-from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.gc_tuning import settle_heap
 from embedwell.inherited import InheritedModel, InheritedServer

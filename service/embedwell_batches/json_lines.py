@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from embedwell.compute.request_limits import check_parts
 from embedwell.errors import BadRequest, ServiceError, TooLarge
-from embedwell.limits.request_limits import check_parts
 from embedwell_batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 
 _MAX_PROBLEMS = 100

@@ -8,10 +8,10 @@ from http import HTTPStatus
 
 from starlette.types import Message, Scope
 
+from embedwell.compute.memory_budget import MemoryBudget, Reservation
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell.routes.common.router import DirectRoute
 from embedwell_batches.folder import REQUEST_PREFIX, new_id
 from embedwell_batches.json_lines import RequestLine

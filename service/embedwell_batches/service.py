@@ -10,10 +10,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import access_files_in_thread
 from embedwell.errors import Forbidden, InternalError, ServiceError
 from embedwell.http.error_responses import UNEXPECTED
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
 from embedwell_batches.batch import FINAL, BatchLimits, Status
 from embedwell_batches.batch_store import BatchStore

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from fastapi import APIRouter
 
+from embedwell.compute.request_limits import check_input_count, check_response_numbers
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import FEW_OPERATIONS
 from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_input_count, check_response_numbers
-from embedwell.limits.work_queue import FEW_OPERATIONS
 from embedwell.routes.common.body import TextsByPath, texts_by_path
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router

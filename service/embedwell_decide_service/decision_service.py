@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from embedwell.compute.request_limits import check_input_count
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_input_count
-from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell_decide import gliner_options
 from embedwell_decide.gliner_rows import GlinerRows

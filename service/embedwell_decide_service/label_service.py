@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
 from embedwell_models.output_names import LABELS
 from embedwell_models.read.inputs import InputOptions, InputRow

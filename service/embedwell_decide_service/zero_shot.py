@@ -11,9 +11,9 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, NotOffered, service_errors
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import Prediction, Predictions
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry

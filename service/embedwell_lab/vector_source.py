@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from embedwell.cli.options import load_embedder, model_folder, read
+from embedwell.compute.position_encoding import PositionTables, compute_tables
+from embedwell.compute.request_limits import check_response_numbers
 from embedwell.errors import ServiceError
-from embedwell.inference.position_encoding import PositionTables, compute_tables
-from embedwell.limits.request_limits import check_response_numbers
 from embedwell.routes.positions import PositionsRequest
 from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError

@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from embedwell.compute.request_limits import check_parts
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import run_in_thread
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_parts
-from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice
 from embedwell.routes.common.router import receive_body
 from embedwell.routes.common.server_state import ServerState

@@ -10,10 +10,10 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.error_responses import VLLM
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.classify import ClassificationService, ClassifyRequest
 from embedwell.routes.common.body import TextInputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.inference.request_reader import RequestReader
+from embedwell.compute.request_reader import RequestReader
 from tests.certificates import one_certificate
 from tests.service.pipelines import CountingTokenizer, reader_with
 

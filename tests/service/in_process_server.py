@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from embedwell.compute.memory_budget import MemoryBudget
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.access import BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts
@@ -17,7 +18,6 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import uvicorn_config
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
-from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.settings.settings import Settings
 from embedwell.telemetry.metrics import Metrics
 

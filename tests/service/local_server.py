@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from embedwell.app import create_app, with_cors_headers
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec

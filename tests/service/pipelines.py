@@ -4,12 +4,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from embedwell.compute.admission import Admission, KnownRate
+from embedwell.compute.pipeline import Pipeline
+from embedwell.compute.request_reader import RequestReader
+from embedwell.compute.vector_cache import CachedEngine, VectorCache
+from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.inference.pipeline import Pipeline
-from embedwell.inference.request_reader import RequestReader
-from embedwell.inference.vector_cache import CachedEngine, VectorCache
-from embedwell.limits.admission import Admission, KnownRate
-from embedwell.limits.work_queue import ComparisonQueue, WorkQueue
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.tokenizer.lists import ListEncoder
 from embedwell_models.tokenizer.pairs import PairEncoder

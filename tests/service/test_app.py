@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from embedwell.app import create_app
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import respond

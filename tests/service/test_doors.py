@@ -130,7 +130,7 @@ SERVER = """
 import asyncio, sys, httpx
 from pathlib import Path
 from embedwell.app import create_app
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.settings.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedwell.inference.served_model import with_prompts
+from embedwell.compute.served_model import with_prompts
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder

@@ -10,8 +10,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import Protocol
 
-from embedwell.limits.activity import Heartbeat
-from embedwell.limits.memory_budget import MemoryBudget
+from embedwell.compute.activity import Heartbeat
+from embedwell.compute.memory_budget import MemoryBudget
 
 _HEALTH_CHECKS = 8  # connections that are kept for health checks
 _SPARE_DESCRIPTORS = 2 * _HEALTH_CHECKS  # for them, and for files

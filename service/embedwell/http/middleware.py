@@ -11,6 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from embedwell.compute.activity import Activity
+from embedwell.compute.memory_budget import SMALL, Reservation
 from embedwell.errors import (
     ClientDisconnected,
     ConnectionClosed,
@@ -35,8 +37,6 @@ from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
 from embedwell.http.request_context import ModelPaths, RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
-from embedwell.limits.activity import Activity
-from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response to send at a time

@@ -5,11 +5,11 @@ import zlib
 
 from starlette.types import Message, Receive
 
+from embedwell.compute.memory_budget import Reservation
+from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
 from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.memory_budget import Reservation
-from embedwell.limits.work_queue import run_in_thread
 
 # zlib's window bits for the encodings of
 # https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.

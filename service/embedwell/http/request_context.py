@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedwell.compute.request_costs import RequestCosts
 from embedwell.errors import ClientDisconnected, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat
-from embedwell.limits.request_costs import RequestCosts
 
 MODEL_PREFIX = "/m/"
 

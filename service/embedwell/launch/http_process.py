@@ -12,8 +12,9 @@ from embedwell.launch import deferred_fastapi  # noqa: F401 - before FastAPI's f
 # isort: split
 from embedwell import doors
 from embedwell.app import create_app, with_cors_headers
+from embedwell.compute.activity import Heartbeat
+from embedwell.compute.engine_session import EngineSession
 from embedwell.doors import ExtensionError
-from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
@@ -27,7 +28,6 @@ from embedwell.launch.supervised import (
     STOP_LINE,
     tell_supervisor,
 )
-from embedwell.limits.activity import Heartbeat
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from embedwell.compute.activity import is_busy, last_use
 from embedwell.launch.reload import ServedState
-from embedwell.limits.activity import is_busy, last_use
 
 _START_TICK = 0.5  # seconds between the checks whether the models are ready
 

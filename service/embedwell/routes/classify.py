@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Body,

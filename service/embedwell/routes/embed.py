@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.multi_vectors import TokenVectors, text_role
+from embedwell.compute.pipeline import ItemResult, Pipeline
+from embedwell.compute.request_limits import ResponseSize, check_response_numbers
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_responses import Fault, describe
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import TokenVectors, text_role
-from embedwell.inference.pipeline import ItemResult, Pipeline
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import ResponseSize, check_response_numbers
 from embedwell.routes.common.body import input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName

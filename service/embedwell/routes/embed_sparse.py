@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.pipeline import Pipeline
+from embedwell.compute.request_limits import ResponseSize
+from embedwell.compute.served_model import ServedModel
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import ResponseSize
 from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import __version__
-from embedwell.engine.client.engine_set import EngineHandle, EngineSet
+from embedwell.compute.engine_set import EngineHandle, EngineSet
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.scores import RerankScore, rerank_score
 from embedwell.settings.settings import Settings

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.access import ApiKeys
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.request_context import MODEL_PREFIX
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OLLAMA
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest

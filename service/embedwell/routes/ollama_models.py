@@ -11,9 +11,9 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import __version__
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OLLAMA
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry, tagged

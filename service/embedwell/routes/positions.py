@@ -17,17 +17,17 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from embedwell.errors import BadRequest
-from embedwell.http.request_context import RequestContext
-from embedwell.inference.position_encoding import (
+from embedwell.compute.position_encoding import (
     PositionEncoding,
     PositionTables,
     compute_tables,
     resolve_encoding,
 )
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.work_queue import run_in_thread
+from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import run_in_thread
+from embedwell.errors import BadRequest
+from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.model_registry import ModelRegistry

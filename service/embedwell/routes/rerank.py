@@ -10,13 +10,13 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import doors
+from embedwell.compute.multi_vectors import MultiVectors
+from embedwell.compute.request_reader import RequestReader
+from embedwell.compute.rerank_scores import CosineScores, ListwiseScores
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_responses import COHERE, OPENAI
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import MultiVectors
-from embedwell.inference.request_reader import RequestReader
-from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.cohere import (
     CohereMeta,
     CohereRanking,

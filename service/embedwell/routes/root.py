@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.inference.served_model import ServedModel
+from embedwell.compute.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelChoice, root_task
 from embedwell.routes.common.offered_routes import PATHS
 from embedwell.routes.common.server_state import ServerState

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
-from embedwell.errors import BadRequest, located
-from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
-from embedwell.inference.served_model import ServedModel
-from embedwell.inference.similarity_scores import (
+from embedwell.compute.multi_vectors import MultiVectors, TokenVectors
+from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.similarity_scores import (
     as_matrix,
     check_pairs,
     compute_sparse_vectors,
     similarity_scores,
 )
-from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.work_queue import run_in_thread
+from embedwell.compute.work_queue import run_in_thread
+from embedwell.errors import BadRequest, located
+from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import (
     TextsByPath,
 )

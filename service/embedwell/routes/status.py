@@ -9,9 +9,9 @@ from fastapi.responses import PlainTextResponse
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from embedwell.compute.admission import Admission
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.request_context import model_in_path
-from embedwell.limits.admission import Admission
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router, with_traits

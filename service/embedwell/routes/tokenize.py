@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
+from embedwell.compute.request_reader import RequestReader
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.request_reader import RequestReader
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.common_fields import forbid_extra

@@ -8,11 +8,11 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import NonNegativeInt, Tag
 
+from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.served_model import ServedModel
+from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, service_errors
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Inputs,

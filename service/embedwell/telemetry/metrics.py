@@ -11,11 +11,11 @@ from http import HTTPStatus
 from itertools import accumulate, product
 from typing import TYPE_CHECKING, Literal
 
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.engine_session import EngineSession
+from embedwell.compute.served_model import ServedModel
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import ClientDisconnected
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 
 if TYPE_CHECKING:
     from prometheus_client.core import HistogramMetricFamily, Metric

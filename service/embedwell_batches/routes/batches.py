@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
+from embedwell.compute.work_queue import access_files_in_thread
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
-from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses

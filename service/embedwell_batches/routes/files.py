@@ -11,9 +11,9 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
+from embedwell.compute.work_queue import access_files_in_thread
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_responses import OPENAI
-from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from embedwell.compute.memory_budget import MemoryBudget, Reservation
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
 from embedwell.http.error_responses import OPENAI
-from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.response_body import BinaryResponse
 from embedwell.routes.common.router import RequestDep, api_router, direct_routes

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from embedwell.compute.memory_budget import MemoryBudget, Reservation
 from embedwell.errors import EngineUnavailable
-from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell_batches.batch import Batch
 from embedwell_batches.route_calls import RouteResponse
 from embedwell_batches.service import BatchRunner

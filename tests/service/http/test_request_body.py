@@ -16,10 +16,10 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from embedwell.compute.memory_budget import MemoryBudget, Reservation, SlowClient
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.request_body import LimitedReceive
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.memory_budget import MemoryBudget, Reservation, SlowClient
 from tests.service.http.protocol.raw_http import connect
 from tests.service.responses import error
 from tests.service.server import Server

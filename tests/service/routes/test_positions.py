@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from embedwell.compute.position_encoding import compute_tables, option_names
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.position_encoding import compute_tables, option_names
 from embedwell.routes.positions import PositionService, PositionsRequest, SchemeName
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from embedwell import __version__
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.compute.admission import Admission, KnownRate
+from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
-from embedwell.limits.admission import Admission, KnownRate
 from embedwell.routes.info import Info, server_info
 from embedwell.routes.status import check_ready, health_router
 from embedwell.settings.settings import Settings

@@ -14,7 +14,7 @@ class CounterSlot(IntEnum):
     """Columns with a fixed meaning that several processes use."""
 
     ENGINE_RESTARTS = 0
-    HEARTBEAT = 1  # of an HTTP process, see embedwell.limits.activity
+    HEARTBEAT = 1  # of an HTTP process, see embedwell.compute.activity
     ENGINE_BATCHES = 2  # number of starts and ends of batches
     ENGINE_EXPECTED_SECONDS = 3  # expected seconds of the longest running batch
     LAST_USED = 4  # time.monotonic, which all processes of a machine share

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import Scope
 
+from embedwell.compute.memory_budget import Reservation
 from embedwell.errors import (
     ClientDisconnected,
     ConnectionClosed,
@@ -30,7 +31,6 @@ from embedwell.http.protocol.transport import (
     seconds_unread,
 )
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.memory_budget import Reservation
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from embedwell.compute.activity import Heartbeat
 from embedwell.gc_tuning import map_large_blocks
 from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.acceptor import Acceptor
 from embedwell.http.protocol.connection import Connection
-from embedwell.limits.activity import Heartbeat
 from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)

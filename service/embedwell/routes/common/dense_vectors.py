@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
+from embedwell.compute.pipeline import ItemResult
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import ItemResult
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.multi_vector_options import MuveraOptions, PoolFactor
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, UnknownModel
 from embedwell.http.request_context import model_in_path
-from embedwell.inference.served_model import ServedModel
 from embedwell.settings.model_settings import served_task
 from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
 from embedwell_models.read.prompts import TASK_ROLES, Role

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from embedwell.compute.multi_vectors import TokenVectors, text_role
+from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import TokenVectors, text_role
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.request_limits import check_response_numbers
 from embedwell.routes.common.body import input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.multi_vector_options import MuveraOptions

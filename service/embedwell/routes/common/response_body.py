@@ -11,9 +11,9 @@ import orjson
 from fastapi import Response
 from pybase64 import b64encode_as_string
 
+from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.float8 import Float8Type, float8_values, to_float8
 from embedwell_models.vectors import Floats, quantize
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from embedwell.inference.served_model import ServedModel
-from embedwell.limits.memory_budget import MemoryBudget
+from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import DirectRoute
 from embedwell.settings.settings import Settings

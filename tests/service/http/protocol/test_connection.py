@@ -13,10 +13,10 @@ import psutil
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from embedwell.compute.memory_budget import MemoryBudget, Reservation
 from embedwell.http.protocol.connection import Connection
 from embedwell.http.request_context import RequestContext
 from embedwell.launch.supervised import HTTP_PROCESS
-from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from tests.service.http.protocol.raw_http import (
     CHUNKED,
     LAST_CHUNK,

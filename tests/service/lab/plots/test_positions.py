@@ -6,7 +6,7 @@ import click
 import numpy as np
 import pytest
 
-from embedwell.inference.position_encoding import compute_tables
+from embedwell.compute.position_encoding import compute_tables
 from embedwell.routes.positions import PositionsRequest
 from embedwell_lab.plots import positions
 from embedwell_lab.plots.heatmap import Panel

@@ -1,1 +1,0 @@
-"""The HTTP process's side of the engine: connection, replay, quarantine."""

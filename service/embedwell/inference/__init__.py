@@ -1,1 +1,0 @@
-"""Compute the vectors of a request."""

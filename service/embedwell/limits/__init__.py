@@ -1,1 +1,0 @@
-"""Limits of the work of requests: sizes, memory, threads, queues and admission."""
