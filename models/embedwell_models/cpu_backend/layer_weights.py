@@ -213,7 +213,9 @@ class _Builder:
         features = np.arange(len(weight)).reshape(-1, attention.head_size)
         features[:rotated] = features[:rotated, order]
         rows = features.flatten()
-        weight, bias = (pad_heads(part[rows], attention) for part in (weight, bias))
+        if (np.diff(rows) != 1).any():  # most models need no copy
+            weight, bias = weight[rows], bias[rows]
+        weight, bias = (pad_heads(part, attention) for part in (weight, bias))
         return self.packer.matrix(weight, bias, f"{layer}.qkv")
 
     def _output(self, layer: str, attention: AttentionSpec) -> Matrix:

@@ -30,6 +30,8 @@ _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of
 _STORED = ("whole", "four_bits", "bfloat16", "float16")  # in the order of kernels/kinds.h
 _SAMPLE = 64  # inputs of a panel that show whether to look at all weights
 _ALIGNMENT = 64  # bytes of a cache line, and of the widest register
+_WORD = 4  # bytes of a group
+_BLOCK = 1 << 16  # numbers that stay in a cache while they are rounded
 T = TypeVar("T", bound=np.generic)
 
 
@@ -135,12 +137,14 @@ class WeightPacker:
         return self._arrays[-1].ctypes.data
 
 
-def to_panels(weight: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Order (out, in) as (out / 16, in / group, 16, group); a group is 32 bits of one row."""
-    rows, columns = weight.shape
-    group = 4 // weight.itemsize
-    blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
-    return blocks.transpose(0, 2, 1, 3)
+def to_panels(weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Order (out, in) as (out / 16, in / group, 16, 1); a group is 32 bits of one row.
+
+    Groups of smaller numbers become one number each, which numpy copies at once.
+    """
+    words = weight if weight.itemsize == _WORD else np.ascontiguousarray(weight).view(np.uint32)
+    rows, columns = words.shape
+    return words.reshape(rows // PANEL, PANEL, columns, 1).transpose(0, 2, 1, 3)
 
 
 def in_half(panels: Floats) -> tuple[str, npt.NDArray[Any]]:
@@ -188,16 +192,19 @@ def aligned_copy(array: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def to_bfloat16(array: Floats) -> npt.NDArray[np.uint16]:
-    """Round finite numbers to the nearest bfloat16, ties to even; return the upper 16 bits.
-
-    The result is a view of the rounded numbers, which `to_panels` does not copy.
-    """
-    bits = np.ascontiguousarray(array).view(np.uint32)
-    rounded = bits >> np.uint32(16)
-    rounded &= np.uint32(1)  # in place, as most of the time goes to new memory
-    rounded += np.uint32(0x7FFF)
-    rounded += bits
-    return rounded.view(np.uint16)[..., 1::2]
+    """Round finite numbers to the nearest bfloat16, ties to even; return the upper 16 bits."""
+    bits = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
+    halves = np.empty(array.shape, np.uint16)
+    rounded = np.empty(min(_BLOCK, len(bits)), np.uint32)
+    for start in range(0, len(bits), _BLOCK):
+        block = bits[start : start + _BLOCK]
+        sums = rounded[: len(block)]
+        np.right_shift(block, np.uint32(16), out=sums)
+        sums &= np.uint32(1)
+        sums += np.uint32(0x7FFF)
+        sums += block
+        halves.reshape(-1)[start : start + _BLOCK] = sums.view(np.uint16)[1::2]
+    return halves
 
 
 def padding_to_tiles(weight: Floats) -> tuple[int, int]:

@@ -31,7 +31,8 @@ def test_numbers_are_rounded_to_bfloat16_as_torch_rounds_them() -> None:
     )
     halves = (np.arange(1 << 12, dtype=np.uint32) << 15).view(np.float32)  # ties
     largest = np.array([3.4e38, -3.4e38, 0.0, -0.0, 1e-45], dtype=np.float32)
-    for array in (numbers, halves, largest):
+    several_blocks = noise.standard_normal((3, 50_000), dtype=np.float32)
+    for array in (numbers, halves, largest, several_blocks, several_blocks.T):
         found = (to_bfloat16(array).astype(np.uint32) << 16).view(np.float32)
         assert_array_equal(found, as_bfloat16(array))
 
