@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from embedwell.compute.request_limits import check_parts
 from embedwell.errors import BadRequest, ServiceError, TooLarge
+from embedwell.routes.common.body import check_json_parts
 from embedwell_batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 
 _MAX_PROBLEMS = 100
@@ -159,7 +159,7 @@ def _lines(path: Path, start: int, line_bytes: int) -> Iterator[tuple[bytes, int
 def _parse(line: bytes, end: int) -> RequestLine:
     """Read the request of a line; raises BadRequest."""
     try:
-        check_parts(line)
+        check_json_parts(line)
         fields = _Fields.model_validate(orjson.loads(line))
         return RequestLine(fields.custom_id, fields.url, orjson.dumps(fields.body), end)
     except TooLarge as error:

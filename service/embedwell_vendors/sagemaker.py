@@ -8,10 +8,10 @@ from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from embedwell.compute.request_limits import check_parts
 from embedwell.compute.served_model import ServedModel
 from embedwell.compute.work_queue import run_in_thread
 from embedwell.http.request_context import RequestContext
+from embedwell.routes.common.body import check_json_parts
 from embedwell.routes.common.model_registry import ModelChoice
 from embedwell.routes.common.router import receive_body
 from embedwell.routes.common.server_state import ServerState
@@ -34,7 +34,7 @@ class Invocations:
         """Respond to a request; raises ServiceError."""
         context: RequestContext = scope["state"]["context"]
         content = await receive_body(receive)
-        check_parts(content)
+        check_json_parts(content)
         context.memory.grow(len(content))
         body = await run_in_thread(_parse, content, small=len(content) <= _SMALL_BODY)
 

@@ -7,7 +7,7 @@ from typing import Any
 from embedwell.compute.admission import Admission, KnownRate
 from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.request_reader import RequestReader
-from embedwell.compute.vector_cache import CachedEngine, VectorCache
+from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell_models.model_files.vector_recipe import VectorRecipe
@@ -73,7 +73,7 @@ def reader_with(  # noqa: PLR0913 - all but two by name
 
 
 def pipeline_of(
-    engine: CachedEngine,
+    engine: JobEngine,
     admission: Admission | None = None,
     *,
     cache_bytes: int = 0,
@@ -81,7 +81,8 @@ def pipeline_of(
 ) -> Pipeline:
     """Create a pipeline with a second for each request. admission: admits all by default."""
     admission = admission or Admission(1, KnownRate(0.0), SharedCounters.private())
-    return Pipeline(admission, VectorCache(engine, cache_bytes), 1, **options)
+    cache = VectorCache(engine, cache_bytes) if cache_bytes else None
+    return Pipeline(admission, engine, 1, cache=cache, **options)
 
 
 def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> ComparisonQueue:

@@ -89,6 +89,7 @@ class Admission:
         work: what requests wait for, in messages.
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
+        self._queued = counters.column(QUEUED_TOKENS)
         self._max_wait_large = max_wait_large
         self._timeout, self._work = timeout, work
         self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # of the first size class
@@ -97,12 +98,13 @@ class Admission:
     @property
     def queued_tokens(self) -> int:
         """Tokens admitted and not computed yet, in all processes."""
-        return int(self._counters.total(QUEUED_TOKENS))
+        return int(sum(self._queued))
 
     @property
     def backlog_seconds(self) -> float:
         """Seconds to compute the whole queue; 0 if the rate is unknown."""
-        return self._seconds(self._counters.total(QUEUED_TOKENS))
+        rate = self._rate.latest
+        return sum(self._queued) / rate if rate else 0.0
 
     def check(self, tokens: int, spent: float = 0.0) -> None:
         """Raise Overloaded if a request of this size would wait too long, or time out.
@@ -111,7 +113,8 @@ class Admission:
 
         spent: seconds of the timeout that have passed already.
         """
-        self._check_size(tokens)
+        if tokens > _TIMEOUT_MARGIN * self._timeout * self._rate.latest:
+            self._check_size(tokens)
         wait = self._expected_wait(tokens) if tokens else 0
         if not wait:
             return

@@ -79,7 +79,7 @@ class EngineConnection(asyncio.Protocol):
             return await future
         except (asyncio.CancelledError, TimeoutError):
             # The job was sent before: its flush was scheduled before the event that ended the wait.
-            self._send(["cancel", number])
+            self._send(pack(["cancel", number]))
             raise
         finally:
             timer.cancel()
@@ -124,11 +124,11 @@ class EngineConnection(asyncio.Protocol):
     def _flush(self) -> None:
         if self._unsent:
             jobs, self._unsent = self._unsent, []
-            self._send(*pack_jobs(jobs))
+            self._send(pack(*pack_jobs(jobs)))
 
-    def _send(self, header: Any, *body: Any) -> None:
+    def _send(self, message: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(pack(header, *body))
+            self._transport.write(message)
 
 
 def _resolve(future: asyncio.Future[Result], result: Result | Failure) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from embedwell.compute.admission import Admission
 from embedwell.compute.request_costs import RequestCosts
-from embedwell.compute.vector_cache import PlannedJob, VectorCache
+from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.engine.wire.messages import (
     CONTENT,
     IMAGE,
@@ -50,6 +51,9 @@ R = TypeVar("R")
 
 _image_tokens, _windows = attrgetter("image_tokens"), attrgetter("windows")
 
+Computation = Callable[[float], Awaitable[Result]]
+"""Computes a job within some seconds."""
+
 ItemResult = tuple[InputRow, Floats] | ServiceError
 """A tokenized input and its vector (D,), or its error."""
 
@@ -60,23 +64,25 @@ _PART_TEXTS = 16
 class Pipeline:
     """Computes vectors of rows, and adds the times to the costs of the request."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         admission: Admission,
-        cache: VectorCache,
+        engine: JobEngine,
         timeout: float,
         *,
+        cache: VectorCache | None = None,
         classifier: ClassifierOptions | None = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:
-        """cache: computes jobs, except for vectors that it has.
+        """cache: has vectors of the engine; None for no cache.
 
         classifier: labels of a model that reranks or classifies; None for an embedder.
 
         output_names: outputs of an embedder, by their names in `output_names`.
         """
         self._classifier, self.output_names = classifier, output_names
-        self._admission, self._cache, self._timeout = admission, cache, timeout
+        self._admission, self._engine, self._timeout = admission, engine, timeout
+        self._cache = cache
 
     @property
     def classifier(self) -> ClassifierOptions:
@@ -227,11 +233,17 @@ class Pipeline:
         Records their times at the end.
         """
         tokens = sum([row.tokens for rows in parts for row in rows])
-        jobs = [self._cache.plan(_job(rows, output, tokens)) for rows in parts]
+        jobs = [_job(rows, output, tokens) for rows in parts]
+        computations: list[Computation]
+        if self._cache is None:
+            computations = [partial(self._engine.submit, job) for job in jobs]
+        else:
+            planned = [self._cache.plan(job) for job in jobs]
+            computations = [job.compute for job in planned]
+            tokens = sum([job.tokens for job in planned])
         times: list[tuple[int, int]] = []
-        admitted = sum([job.tokens for job in jobs])
-        with self._admission.admit(admitted, costs.tokenize_us / 1e6, costs.body_bytes):
-            yield [self._compute(costs, job, times) for job in jobs]
+        with self._admission.admit(tokens, costs.tokenize_us / 1e6, costs.body_bytes):
+            yield [self._compute(costs, compute, times) for compute in computations]
         _record(costs, times)
 
     async def _submit_windows(
@@ -245,11 +257,14 @@ class Pipeline:
         return merge(rows, result.vectors)
 
     async def _compute(
-        self, costs: RequestCosts, job: PlannedJob, times: list[tuple[int, int]]
+        self,
+        costs: RequestCosts,
+        compute: Computation,
+        times: list[tuple[int, int]],
     ) -> Result:
-        remaining = self._timeout - costs.tokenize_us / 1e6
+        """Compute a job, and add its start and end to the times."""
         try:
-            result = await job.compute(remaining)
+            result = await compute(self._timeout - costs.tokenize_us / 1e6)
         except TimeoutError:
             raise TimedOut(
                 f"the response took longer than {self._timeout:.0f} s; try again, or send fewer "

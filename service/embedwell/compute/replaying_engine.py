@@ -41,13 +41,14 @@ class Quarantine:
     ) -> None:
         self._counters, self._clock = counters, clock
         self._added = counters.allocate()
+        self._added_by_all = counters.column(self._added)
         self._hashes, self._ends = counters.allocate(_MAX_TEXTS), counters.allocate(_MAX_TEXTS)
         self._loaded, self._end_by_hash = 0.0, dict[float, float]()
 
     @property
     def added(self) -> int:
         """Number of texts quarantined since the start, in all processes."""
-        return int(self._counters.total(self._added))
+        return int(sum(self._added_by_all))
 
     def add(self, job: Job) -> None:
         """Quarantine the texts of a job."""
@@ -60,7 +61,7 @@ class Quarantine:
 
     def find(self, job: Job) -> int | None:
         """Return the index of the first quarantined text of a job, or None."""
-        if self._loaded != (added := self._counters.total(self._added)):
+        if self._loaded != (added := sum(self._added_by_all)):
             self._loaded, self._end_by_hash = added, self._load()
         if not self._end_by_hash:  # the usual case, without computing hashes
             return None

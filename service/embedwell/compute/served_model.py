@@ -71,8 +71,9 @@ class ServedModel:
         self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
             self.admission,
-            VectorCache(self.replay, vector_cache_bytes),
+            self.replay,
             settings.request_timeout,
+            cache=VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else None,
             classifier=description.classifier,
             output_names=description.outputs,
         )

@@ -19,8 +19,8 @@ Key = tuple[bytes, str | int, int, str]
 _ENTRY_OVERHEAD = 400  # bytes of an entry's Python objects
 
 
-class CachedEngine(Protocol):
-    """The engine whose vectors are cached, see ReplayingEngine.
+class JobEngine(Protocol):
+    """What computes jobs, see ReplayingEngine.
 
     description: describes the engine that would compute the next job.
     """
@@ -49,14 +49,14 @@ class VectorCache:
     The least recently used entries are evicted. Hidden states are not cached.
     """
 
-    def __init__(self, engine: CachedEngine, size: int) -> None:
-        """size: maximum bytes of all entries; 0 for no cache."""
+    def __init__(self, engine: JobEngine, size: int) -> None:
+        """size: maximum bytes of all entries."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
 
     def plan(self, job: Job) -> PlannedJob:
         """Look up the texts of a job; each distinct text that is not cached is computed once."""
-        if not self._size or is_hidden_state(job.output):
+        if is_hidden_state(job.output):
             return PlannedJob(job.tokens, partial(self._engine.submit, job))
         description = self._engine.description  # a later engine may have another precision
         fingerprint = description.fingerprint if description else ""

@@ -17,7 +17,8 @@ from embedwell.http.error_responses import NATIVE, ErrorFormat
 
 MODEL_PREFIX = "/m/"
 
-_model: ContextVar[int | None] = ContextVar("model", default=None)
+model_in_path: ContextVar[int | None] = ContextVar("model_in_path", default=None)
+"""Index of the model in the path of the current request; None without one."""
 
 
 @dataclass(slots=True)
@@ -79,11 +80,6 @@ class RequestContext(RequestCosts):
         ]
 
 
-def model_in_path() -> int | None:
-    """Return the index of the model in the path of the current request; None without one."""
-    return _model.get()
-
-
 class ModelPaths:
     """Finds the model in a path."""
 
@@ -98,7 +94,7 @@ class ModelPaths:
         Return None without a known model, and for the rest of a path whose model is chosen.
         """
         rest = path.removeprefix(MODEL_PREFIX)
-        if rest == path or _model.get() is not None:
+        if rest == path or model_in_path.get() is not None:
             return None
         for name, index in self._indices:
             if rest == name or rest.startswith(f"{name}/"):
@@ -107,9 +103,9 @@ class ModelPaths:
 
     @contextmanager
     def chosen(self, index: int) -> Iterator[None]:
-        """Let `model_in_path` return the index of a model."""
-        token = _model.set(index)
+        """Set `model_in_path` in a block."""
+        token = model_in_path.set(index)
         try:
             yield
         finally:
-            _model.reset(token)
+            model_in_path.reset(token)

@@ -136,7 +136,7 @@ def check_ready(
     """
     if shutting_down():
         raise ShuttingDown("the server is shutting down", retry_after=1)
-    index = model_in_path()
+    index = model_in_path.get()
     asked = models if index is None else [models[index]]
     needed = [model for model in asked if model.should_be_loaded]
     if not all(model.ready for model in needed):

@@ -1,15 +1,13 @@
 """Limits of requests, and keys and truncation policy as settings of the server."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from embedwell.compute.memory_budget import MemoryBudget, Reservation
-from embedwell.compute.request_limits import JSON_LIMITS, ResponseSize, check_parts
+from embedwell.compute.request_limits import ResponseSize
 from embedwell.errors import Overloaded, TooLarge
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -157,42 +155,3 @@ def test_the_memory_of_a_response_is_reserved_as_it_grows() -> None:
     assert budget.reserved == memory.size == 96_000
     with pytest.raises(Overloaded):
         size.grow(4000)
-
-
-FULL: dict[str, Any] = {
-    "fields": lambda count: {str(index): 1 for index in range(count)},
-    "objects": lambda count: [{}] * (count),
-    "lists": lambda count: [[]] * (count - 1),
-    "values": lambda count: [1] * (count + 1),
-}
-
-
-@pytest.mark.parametrize(("name", "limit"), JSON_LIMITS.values(), ids=str)
-def test_the_limit_is_accepted_and_one_more_is_refused(name: str, limit: int) -> None:
-    check_parts(json.dumps(FULL[name](limit)).encode())
-    with pytest.raises(TooLarge, match=f"more than {limit} {name}") as refused:
-        check_parts(json.dumps(FULL[name](limit + 1)).encode())
-    assert refused.value.code == "too_many_parts"
-
-
-@pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\', "{[:,"])
-def test_characters_in_a_string_do_not_count(quoted: str) -> None:
-    text = f"{quoted}{{[:,{quoted}" * 1_000_001
-    check_parts(json.dumps({"inputs": [text, quoted]}).encode())
-
-
-def test_the_limit_is_accepted_beside_characters_in_a_string() -> None:
-    fields = {str(number): 1 for number in range(9_999)}
-    check_parts(json.dumps({**fields, "": ":"}).encode())
-
-
-@pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\'])
-def test_characters_after_a_string_count(quoted: str) -> None:
-    with pytest.raises(TooLarge):
-        check_parts(json.dumps([quoted, FULL["fields"](10_001)]).encode())
-
-
-def test_eight_million_parts_are_refused() -> None:
-    for sign in JSON_LIMITS:
-        with pytest.raises(TooLarge):
-            check_parts(sign * (8 << 20))

@@ -31,10 +31,10 @@ def test_a_path_is_split_after_the_longest_name(
 
 
 def test_a_model_is_chosen_for_a_block_alone() -> None:
-    assert model_in_path() is None
+    assert model_in_path.get() is None
     with PATHS.chosen(2):
-        assert model_in_path() == 2
+        assert model_in_path.get() == 2
         with PATHS.chosen(0):
-            assert model_in_path() == 0
-        assert model_in_path() == 2
-    assert model_in_path() is None
+            assert model_in_path.get() == 0
+        assert model_in_path.get() == 2
+    assert model_in_path.get() is None

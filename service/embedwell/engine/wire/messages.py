@@ -207,21 +207,22 @@ def pack_results(results: Results) -> MessageToSend:
     return ["results", header], *parts
 
 
-def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
+def unpack_results(headers: Iterable[Any], body: Any) -> list[tuple[int, Result | Failure]]:
     """Parse numbered results and failures.
 
     headers: the message header without its type.
     """
-    flat = np.frombuffer(body, dtype=np.float32)
+    flat, results = np.frombuffer(body, dtype=np.float32), list[tuple[int, Result | Failure]]()
     start = 0
     for number, *fields in headers:
         if len(fields) == 3:
-            yield number, Failure(*fields)
+            results.append((number, Failure(*fields)))
             continue
         (rows, dim), *numbers = fields
         stop = start + rows * dim
-        yield number, Result(flat[start:stop].reshape(rows, dim), *numbers)
+        results.append((number, Result(flat[start:stop].reshape(rows, dim), *numbers)))
         start = stop
+    return results
 
 
 @dataclass(frozen=True, slots=True)

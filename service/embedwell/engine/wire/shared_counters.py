@@ -102,6 +102,10 @@ class SharedCounters:
         """Return the largest value of a column."""
         return max(self._table[slot::_SLOTS])
 
+    def column(self, slot: int) -> "memoryview[float]":
+        """Return a slot of every row; the view shows later changes, too."""
+        return self._table[slot::_SLOTS]
+
     def total(self, slot: int) -> float:
         """Return the sum of a column."""
         return sum(self._table[slot::_SLOTS])

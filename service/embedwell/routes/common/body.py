@@ -4,6 +4,7 @@ from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
 from pydantic import (
     BeforeValidator,
     ConfigDict,
@@ -16,7 +17,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from embedwell.doors import load
-from embedwell.errors import Path
+from embedwell.errors import Path, TooLarge
 from embedwell.routes.common.common_fields import RequestModel
 from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Input
 
@@ -250,3 +251,35 @@ def texts_by_path(value: Any, *path: str) -> TextsByPath:
     if _side_kind(value) == "<vectors>":
         return {}
     return {(*path, index): text for index, text in enumerate(value)}
+
+
+JSON_LIMITS = {
+    b":": ("fields", 10_000),
+    b"{": ("objects", 10_000),
+    b"[": ("lists", 50_000),
+    b",": ("values", 1_000_000),
+}
+"""Limit of each kind of part of a body, by the character that counts it outside strings."""
+
+_SMALLEST_JSON_LIMIT = min(limit for _, limit in JSON_LIMITS.values())
+
+
+def check_json_parts(text: bytes) -> None:
+    """Raise TooLarge for a JSON body with too many parts, before it is parsed.
+
+    Validating millions of them would block the event loop for seconds.
+    """
+    if len(text) <= _SMALLEST_JSON_LIMIT:
+        return
+    exceeded = [char for char, (_, limit) in JSON_LIMITS.items() if text.count(char) > limit]
+    if not exceeded:
+        return
+    # Keep the bytes before the first quotation mark, after the second, and so on.
+    chars = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
+    stripped = chars[~np.logical_xor.accumulate(chars == ord('"'))].tobytes()
+    for char in exceeded:
+        name, limit = JSON_LIMITS[char]
+        if stripped.count(char) > limit:
+            raise TooLarge(
+                f"the body has more than {limit} {name}; split the request", code="too_many_parts"
+            )

@@ -166,7 +166,7 @@ class ModelChoice(Generic[S]):
 
     def _service(self, index: int | None, task: str | None = None) -> S:
         if index is None:
-            in_path = model_in_path()
+            in_path = model_in_path.get()
             index = self._default if in_path is None else in_path
         return self.services[index if task is None else self._tasks.find(index, task)]
 

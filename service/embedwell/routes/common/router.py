@@ -15,14 +15,13 @@ from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.compute.request_limits import check_parts
 from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, InputTooLong, NotOffered, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat
 from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.http.validation_errors import invalid_body
-from embedwell.routes.common.body import Body
+from embedwell.routes.common.body import Body, check_json_parts
 from embedwell.routes.common.offered_routes import advice
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.options import truncation_advice
@@ -309,7 +308,7 @@ def _is_without_input(endpoint: Callable[..., Any], options: Mapping[str, Any]) 
 
 
 def _parse(body_type: type[B], content: bytes) -> B:
-    check_parts(content)
+    check_json_parts(content)
     try:
         return body_type.parse(content)
     except ValidationError as error:

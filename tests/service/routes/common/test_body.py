@@ -1,12 +1,15 @@
-"""Unknown fields of request bodies, and fields of a wider type."""
+"""Unknown fields of request bodies, fields of a wider type, and limits of their JSON."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from embedwell.errors import TooLarge
 from embedwell.routes.cohere import CohereRequest
-from embedwell.routes.common.body import Body
+from embedwell.routes.common.body import JSON_LIMITS, Body, check_json_parts
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.openai import OpenAIRequest
 from embedwell.routes.rerank import PlainRerankRequest
@@ -107,3 +110,42 @@ def test_a_request_to_rank_is_of_the_narrowest_type_with_its_fields(
 def test_the_error_of_an_invalid_body_is_that_of_the_type_with_all_fields() -> None:
     with pytest.raises(ValidationError, match="EmbeddingsRequest"):
         OpenAIRequest.parse(b'{"input": 5}')
+
+
+FULL: dict[str, Any] = {
+    "fields": lambda count: {str(index): 1 for index in range(count)},
+    "objects": lambda count: [{}] * (count),
+    "lists": lambda count: [[]] * (count - 1),
+    "values": lambda count: [1] * (count + 1),
+}
+
+
+@pytest.mark.parametrize(("name", "limit"), JSON_LIMITS.values(), ids=str)
+def test_the_limit_is_accepted_and_one_more_is_refused(name: str, limit: int) -> None:
+    check_json_parts(json.dumps(FULL[name](limit)).encode())
+    with pytest.raises(TooLarge, match=f"more than {limit} {name}") as refused:
+        check_json_parts(json.dumps(FULL[name](limit + 1)).encode())
+    assert refused.value.code == "too_many_parts"
+
+
+@pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\', "{[:,"])
+def test_characters_in_a_string_do_not_count(quoted: str) -> None:
+    text = f"{quoted}{{[:,{quoted}" * 1_000_001
+    check_json_parts(json.dumps({"inputs": [text, quoted]}).encode())
+
+
+def test_the_limit_is_accepted_beside_characters_in_a_string() -> None:
+    fields = {str(number): 1 for number in range(9_999)}
+    check_json_parts(json.dumps({**fields, "": ":"}).encode())
+
+
+@pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\'])
+def test_characters_after_a_string_count(quoted: str) -> None:
+    with pytest.raises(TooLarge):
+        check_json_parts(json.dumps([quoted, FULL["fields"](10_001)]).encode())
+
+
+def test_eight_million_parts_are_refused() -> None:
+    for sign in JSON_LIMITS:
+        with pytest.raises(TooLarge):
+            check_json_parts(sign * (8 << 20))
