@@ -1,17 +1,15 @@
 """Probabilities of the answers to questions about one text, by a decision model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from embedwell.compute.request_limits import check_input_count
 from embedwell.compute.served_model import ServedModel
-from embedwell.compute.work_queue import run_in_thread
-from embedwell.errors import BadRequest, NotOffered
+from embedwell.errors import NotOffered
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell_decide import gliner_options
@@ -19,26 +17,14 @@ from embedwell_decide.gliner_rows import GlinerRows
 from embedwell_decide.laya_rows import LayaRows
 from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Question, render
-from embedwell_decide.rows import Ids, RowBuilder
+from embedwell_decide.rows import RowBuilder
+from embedwell_decide_service.decision_reader import AskedQuestion, DecisionReader
 from embedwell_models.output_names import DECISION
-from embedwell_models.read.inputs import InputOptions, InputRow
-from embedwell_models.tokenizer.tokens import Token
+from embedwell_models.read.inputs import InputOptions
 from embedwell_models.vectors import Floats
 
 _TASK = "category"
 """Task of candidate labels without an instruction."""
-_TOKEN_BYTES = 64
-"""Memory of a character's token while a request is read."""
-_FEW_CHARACTERS = 1 << 13
-"""So many are split into words in a few milliseconds."""
-
-
-@dataclass(frozen=True)
-class AskedQuestion:
-    """A question with the field of the request that has it, for errors."""
-
-    question: Question
-    field: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class DecisionService:
         logits = await self.logits(context, [render(state)], asked, options)
         answers = zip(asked, logits, strict=True)
         return [
-            self._rows.probabilities(each.question, values).tolist() for each, values in answers
+            self._builder.probabilities(each.question, values).tolist() for each, values in answers
         ]
 
     async def label_logits(
@@ -99,13 +85,13 @@ class DecisionService:
 
         options: of the truncation. Raises BadRequest for a question whose options do not fit.
         """
-        rows = await self._read(context, states, asked, options)
-        self.model.reader.count(context, rows)
+        reader = DecisionReader(self.model.reader, self._builder)
+        rows = await reader.read(context, states, asked, options)
         outputs = await self.model.pipeline.compute_outputs(context, rows, [DECISION])
         return [output.multi[:, 0] for output in outputs if output.multi is not None]
 
     @cached_property
-    def _rows(self) -> RowBuilder:
+    def _builder(self) -> RowBuilder:
         description, reader = self.model.description, self.model.reader
         if description.spec.config.family == gliner_options.MODEL_TYPE:
             return GlinerRows(reader.max_length)
@@ -121,63 +107,3 @@ class DecisionService:
                 error.message.replace("does not embed", "makes no decisions"), offered=error.offered
             )
         raise NotOffered("this model makes no decisions", offered=self.model.description.outputs)
-
-    async def _read(
-        self,
-        context: RequestContext,
-        states: Sequence[str],
-        asked: Sequence[AskedQuestion],
-        options: InputOptions,
-    ) -> list[InputRow]:
-        """Build the row of each question about each text; raises BadRequest."""
-        keep_end = options.side == "left"
-        characters = sum(map(len, states))
-        context.memory.grow(_TOKEN_BYTES * characters)
-        split = partial(self._rows.state_texts, keep_end=keep_end)
-        texts = await run_in_thread(
-            lambda: [split(state) for state in states], small=characters <= _FEW_CHARACTERS
-        )
-        parts = [self._rows.question_texts(each.question) for each in asked]
-        ids = await self._ids(context, chain(*texts, *parts))
-        read = ([ids[part] for part in own] for own in parts)
-        questions = [*zip(asked, read, strict=True)]
-        return [
-            self._row(index, question, [ids[part] for part in own], options)
-            for index, own in enumerate(texts)
-            for question in questions
-        ]
-
-    def _row(
-        self,
-        index: int,
-        question: tuple[AskedQuestion, Sequence[Ids]],
-        state: Sequence[Ids],
-        options: InputOptions,
-    ) -> InputRow:
-        asked, ids = question
-        length = options.max_length or self._rows.max_length
-        row = self._rows.row(ids, state, keep_end=options.side == "left", max_length=length)
-        if row is None:
-            raise BadRequest(
-                f"{asked.field} has {len(asked.question.options)} options, which do not fit into "
-                f"the {length} tokens that the model reads; give fewer",
-                param=asked.field,
-            )
-        return self.model.reader.checked_row(index, row.ids, row.dropped, options)
-
-    async def _ids(self, context: RequestContext, texts: Iterable[str]) -> dict[str, list[int]]:
-        """Return the token ids of each different text."""
-
-        def describe(_: str, tokens: list[Token]) -> list[int]:
-            return [token.id for token in tokens]
-
-        different = [*dict.fromkeys(texts)]
-        ids = await self.model.reader.all_tokens(
-            context,
-            different,
-            InputOptions(prompt="", any_count=True),
-            special=False,
-            describe=describe,
-            bytes_per_character=_TOKEN_BYTES,
-        )
-        return dict(zip(different, ids, strict=True))

@@ -17,7 +17,8 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_decide.questions import Question
 from embedwell_decide_service import confidence
 from embedwell_decide_service.conversation import Content, Items, content_text, conversation
-from embedwell_decide_service.decision_service import AskedQuestion, DecisionService
+from embedwell_decide_service.decision_reader import AskedQuestion
+from embedwell_decide_service.decision_service import DecisionService
 
 _MAX_QUESTIONS = 400
 

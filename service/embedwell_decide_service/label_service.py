@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from embedwell.compute.request_limits import check_input_count
 from embedwell.compute.served_model import ServedModel
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
 from embedwell_models.output_names import LABELS
@@ -15,6 +16,8 @@ from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.vectors import Floats
 
 _BYTES_PER_CHARACTER = 4
+_MOST_CHARACTERS = 1 << 26
+"""Of all texts with the labels: many more than the tokens of a request have."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,13 @@ class LabelService:
     ) -> Floats:
         """Return the logit of each label for each text: (texts, labels).
 
-        options: the instruction describes the task. Raises BadRequest for labels that do not fit.
+        options: the instruction describes the task. Raises BadRequest for labels that do not fit,
+        and TooLarge for too many texts.
         """
+        check_input_count(len(texts), self.model.settings.max_texts)
         before = labels_text([*map(without_markers, labels)], options.instruction or "")
         size = len(texts) * len(before) + sum(map(len, texts))
+        _check_size(size, len(texts))
         context.memory.grow(_BYTES_PER_CHARACTER * size)
         context.memory.grow_by_numbers(len(texts) * len(labels))
         joined = [self._options.joined(before, without_markers(text)) for text in texts]
@@ -59,3 +65,12 @@ class LabelService:
                     param="parameters",
                     index=index,
                 )
+
+
+def _check_size(characters: int, texts: int) -> None:
+    if characters > _MOST_CHARACTERS:
+        raise TooLarge(
+            f"{texts} texts, each with the labels, have {characters} characters, but the limit is "
+            f"{_MOST_CHARACTERS}; send fewer texts or labels",
+            code="too_many_texts",
+        )

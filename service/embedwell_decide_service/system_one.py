@@ -13,7 +13,8 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_decide.questions import Question
 from embedwell_decide_service import confidence
-from embedwell_decide_service.decision_service import AskedQuestion, DecisionService
+from embedwell_decide_service.decision_reader import AskedQuestion
+from embedwell_decide_service.decision_service import DecisionService
 
 _HOSTED = "jev"
 """Beginning of the names that clients of the hosted API send; they mean the default model."""

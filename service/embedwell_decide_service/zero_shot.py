@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
+from embedwell.compute.request_limits import check_input_count
 from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, NotOffered, service_errors
 from embedwell.http.request_context import RequestContext
@@ -101,6 +102,8 @@ class ZeroShotService:
         if LABELS in self.model.description.outputs:
             return await self._label_scores(context, body)
         entailment, contradiction = self._columns()
+        count = len(text_list(body.inputs)) * len(body.parameters.candidate_labels)
+        check_input_count(count, self.model.settings.max_texts)  # before there are so many pairs
         pairs, options = body.pairs(), body.input_options()
         logits = await self._logits(context, pairs, options)
         each = logits.reshape(-1, len(body.parameters.candidate_labels), logits.shape[1])

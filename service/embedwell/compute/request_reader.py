@@ -166,7 +166,7 @@ class RequestReader:
         size = _tokenization_size([each.query for each in lists], once)
         size += _tokenization_size(documents, with_each)
         steps = self._read_lists(costs, self._lists, lists, options)
-        return await self._run_steps(costs, steps, size, 2 * size)  # alone, and in a block
+        return await self.run_steps(costs, steps, size, 2 * size)  # alone, and in a block
 
     def _read_lists(
         self,
@@ -207,7 +207,7 @@ class RequestReader:
         prompt = self._before_text(options)
         to_tokenize = _tokenization_size(chunks) + len(prompt)
         steps = self._row_tokenizer.read_chunks(chunks, prompt, options)
-        document = await self._run_steps(costs, steps, max(size, to_tokenize), to_tokenize)
+        document = await self.run_steps(costs, steps, max(size, to_tokenize), to_tokenize)
         self.count(costs, [document.row], len(chunks))
         return document
 
@@ -227,12 +227,20 @@ class RequestReader:
         describe: called with each text, prompt included, and its tokens.
         bytes_per_character: memory that the results take.
         """
-        check_input_count(len(texts), sys.maxsize if options.any_count else self._max_texts)
+        check_input_count(len(texts), self._max_texts)
         prompt = self._before_text(options)
         size = _tokenization_size(texts, len(prompt))
         costs.memory.grow(bytes_per_character * size)
         steps = self._row_tokenizer.all_tokens(texts, prompt, special, describe)
-        return await self._run_steps(costs, steps, size, size)
+        return await self.run_steps(costs, steps, size, size)
+
+    def ids_in_steps(self, texts: Sequence[str]) -> Steps[list[list[int]]]:
+        """Tokenize texts without prompt, special tokens and truncation; raises InputError."""
+
+        def ids(_: str, tokens: list[Token]) -> list[int]:
+            return [token.id for token in tokens]
+
+        return self._row_tokenizer.all_tokens(texts, "", False, ids)
 
     async def decode(self, rows: Sequence[list[int]], skip_special: bool) -> list[str]:
         """Return the text of each row of token ids; raises BadRequest and TooLarge."""
@@ -245,7 +253,7 @@ class RequestReader:
         decode = self._tokenizer.decode
         return await run_in_thread(decode, rows, skip_special, small=total <= _FEW_IDS)
 
-    async def _run_steps(
+    async def run_steps(
         self,
         costs: RequestCosts,
         steps: Steps[R],
@@ -336,14 +344,14 @@ class RequestReader:
         added += len(prompt)
         size = _tokenization_size(inputs, added)
         if size <= _MAX_INLINE_SIZE:
-            results = await self._run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
+            results = await self.run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
             self.count(costs, rows_of(results))
             return results
         limit = self._row_tokenizer.max_characters(options)
         to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
         groups = _groups(inputs, added + _TEXT_SIZE)
         steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
-        return await self._run_steps(
+        return await self.run_steps(
             costs, self._run_groups(costs, steps, rows_of), size, to_tokenize
         )
 
@@ -372,7 +380,7 @@ class RequestReader:
             steps, known_bytes = self._images().prepare(contents, costs.tokens)
         costs.memory.grow(known_bytes)
         size = encoded_size(contents)
-        prepared = await self._run_steps(costs, steps, sys.maxsize, size)
+        prepared = await self.run_steps(costs, steps, sys.maxsize, size)
         costs.memory.grow(sum(item.new_bytes for item in prepared.values()))
         return [prepared.get(index, text) for index, text in enumerate(texts)]
 

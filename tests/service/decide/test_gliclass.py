@@ -88,6 +88,14 @@ def test_labels_that_do_not_fit_are_refused(server: HttpServer) -> None:
     assert message.startswith("the labels do not fit into the tokens that the model reads with")
 
 
+def test_the_texts_of_a_request_are_limited_with_the_labels(server: HttpServer) -> None:
+    body = {"inputs": ["a"] * 2049, "parameters": {"candidate_labels": NAMES}}
+    assert error(server.post(PATH, body), 413)["code"] == "too_many_texts"
+    body = {"inputs": ["a"] * 2048, "parameters": {"candidate_labels": ["any work" * 5000]}}
+    message = error(server.post(PATH, body), 413)["message"]
+    assert message.startswith("2048 texts, each with the labels, have 81954816 characters, but")
+
+
 def test_a_long_text_is_cut_unless_the_request_forbids_it(server: HttpServer) -> None:
     body = {"inputs": "a " * 1500, "parameters": {"candidate_labels": NAMES}}
     assert server.post(PATH, body).headers["x-truncated"] == "1"

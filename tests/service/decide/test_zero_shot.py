@@ -103,6 +103,12 @@ def test_a_template_without_a_place_is_refused(server: HttpServer) -> None:
 
 
 @pytest.mark.full
+def test_the_pairs_of_a_request_are_limited(server: HttpServer) -> None:
+    body = {"inputs": ["a"] * 9999, "parameters": {"candidate_labels": ["b"] * 9999}}
+    message = error(server.post("/zero-shot-classification", body), 413)["message"]
+    assert message == "the request has 99980001 texts, but the limit is 2048; split it"
+
+
 def test_the_example_of_the_page_gets_labels(server: HttpServer) -> None:
     page = (Path(__file__).parents[3] / "docs/decisions.md").read_text(encoding="utf-8")
     (curl,) = re.findall(r"^(curl .*zero-shot.*)$", page, re.MULTILINE)
