@@ -44,7 +44,8 @@ WINGS = {  # packages that the core loads by name: their parts, and the wings th
         set(),
     ),
     "embedwell_decide_service": (
-        "confidence conversation decision_service decisions system_one label_service zero_shot",
+        "confidence conversation decision_reader decision_service decisions system_one "
+        "label_service zero_shot",
         {"embedwell_decide"},
     ),
     "embedwell_desktop": ("local systemd_units launchd_agent service", set()),

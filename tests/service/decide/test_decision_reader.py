@@ -106,5 +106,5 @@ def test_no_more_rows_are_built_than_a_request_may_have_tokens(
 
 def test_an_unbroken_text_is_refused_without_the_number_of_its_word(reader: RequestReader) -> None:
     texts, decisions = [SMALL, "x" * 1_000_000], DecisionReader(reader, Builder(Gate("")))
-    with pytest.raises(BadRequest, match="^more than [0-9]+ characters in a row"):
+    with pytest.raises(BadRequest, match=r"^more than [0-9]+ characters in a row"):
         asyncio.run(decisions.read(RequestCosts(), texts, ASKED, CUT))

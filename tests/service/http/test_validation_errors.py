@@ -62,6 +62,32 @@ def test_the_error_of_an_unknown_field_names_a_similar_one_or_lists_those_of_its
     assert invalid_body(raised.value, body, body.input_fields).message == f"unknown field {message}"
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("input", "inputs"),
+        ("inptus", "inputs"),
+        ("normalise", "normalize"),
+        ("truncat", "truncate"),
+        ("promptname", "prompt_name"),
+        ("outputtype", "output_dtype"),
+        ("moddel", "model"),
+        ("frobnicate", None),
+        ("instruction", None),
+        ("characters", None),
+        ("positions", None),
+        ("zzz", None),
+        ("i", None),
+        ("inputs" * 5000, None),
+    ],
+)
+def test_a_field_is_suggested_for_a_misspelling_of_it_alone(name: str, field: str | None) -> None:
+    with pytest.raises(ValidationError) as raised:
+        EmbedRequest.model_validate({"inputs": "a", name: 1})
+    message = invalid_body(raised.value, EmbedRequest, EmbedRequest.input_fields).message
+    assert ("; the fields are " if field is None else f"; did you mean {field!r}?") in message
+
+
 def test_openais_format_lists_fields_once() -> None:
     with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": "a", "options": {"zzz": 1}})
