@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from embedwell.errors import BadRequest, Path, describe_path
 
 _COMPARED = 100  # characters of an unknown field
-_LETTERS_PER_TYPO = 4  # fewer are rather another word
+_SIMILARITY = 0.78  # of a misspelling; difflib's 0.6 takes other words, too
 _LISTS = {
     "<batch>": "a text, its token ids, or a list of either",
     "<texts>": "a text or a list of texts",
@@ -43,35 +43,11 @@ def invalid_body(
 
 def _name_fields(unknown: BadRequest, name: str, fields: Sequence[str]) -> None:
     """Add to the error of an unknown field the one that is similar, or else all."""
-    if similar := _meant(name[:_COMPARED], fields):
-        unknown.message += f"; did you mean {similar!r}? GET /docs describes all fields"
+    if similar := get_close_matches(name[:_COMPARED], fields, n=1, cutoff=_SIMILARITY):
+        unknown.message += f"; did you mean {similar[0]!r}? GET /docs describes all fields"
         return
     unknown.brief = f"{unknown.message}; error.message lists the fields"
     unknown.message += f"; the fields are {', '.join(fields)}"
-
-
-def _meant(name: str, fields: Sequence[str]) -> str | None:
-    """Return the field that a name is a misspelling of; None if there is none."""
-    most = max(1, len(name) // _LETTERS_PER_TYPO)
-    close = get_close_matches(name, fields)
-    return next((field for field in close if _typos(name, field) <= most), None)
-
-
-def _typos(name: str, meant: str) -> int:
-    """Return how many letters are missing, too many, wrong, or swapped with the next one.
-
-    The distance of optimal string alignment.
-    """
-    rows: list[list[int]] = [[*range(len(meant) + 1)]]
-    for i, letter in enumerate(name, 1):
-        row = [i]
-        for j, other in enumerate(meant, 1):
-            typos = [rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != other)]
-            if i > 1 and j > 1 and name[i - 2 : i] == other + meant[j - 2]:
-                typos.append(rows[-2][j - 2] + 1)
-            row.append(min(typos))
-        rows.append(row)
-    return rows[-1][-1]
 
 
 def _fields(part: Any, path: Path) -> list[str]:
