@@ -43,7 +43,11 @@ class Announcements:
         self._context = context
         self._restarts = [-1] * len(context.models)  # of the latest engine that was ready
         self._engines: dict[int, Mapping[str, Any]] = {}  # descriptions, by the model's index
-        self.greeted = greeted
+        self.greeted, self._stopping = greeted, False
+
+    def note_stopping(self) -> None:
+        """Note that the server stops, after which nobody is greeted."""
+        self._stopping = True
 
     def note_serving(self) -> None:
         """Note that an HTTP process serves."""
@@ -67,7 +71,7 @@ class Announcements:
         ready = [index in self._engines for index in kept]
         # Of several devices one is enough, because another may have failed.
         enough = any if self._context.settings.engine_names else all
-        if not self.greeted and enough(ready):
+        if not (self.greeted or self._stopping) and enough(ready):
             self.greeted = True
             settings = self._context.settings
             text = greeting(self._context, self._engines)

@@ -67,6 +67,7 @@ class ModelEngine:
         self.unloading, self._load_started = False, 0.0
         self._ready_since: float | None = None
         self.was_ready = False  # whether it was ready since the server was started
+        self.server_stops = False  # and only requests that were sent before wait for the engine
         self.failure: str | None = None  # why the last engine cannot run
         self.resources = ExitStack()
         """Sockets and counters shared with HTTP processes; closed when the model is removed."""
@@ -128,11 +129,11 @@ class ModelEngine:
         return self._spec.startup_choices
 
     def unload(self) -> None:
-        """End the engine, if it runs."""
+        """End the engine, if it runs; kill one that is still loading, as nothing waits for it."""
         if self._supervisor is not None and not self.unloading:
             self.state.set(EngineState.UNLOADED)
             self.unloading = True
-            self._supervisor.stop()
+            self._supervisor.stop(None if self._supervisor.ready else 0.0)
 
     def kill(self) -> None:
         """Kill the engine immediately."""
@@ -189,7 +190,8 @@ class ModelEngine:
         self.was_ready, self._ready_since = True, time.monotonic()
         if self._load_started:  # otherwise the engine died and was restarted
             seconds = time.monotonic() - self._load_started
-            log.info("%s is ready after %.1f s", self.name, seconds)
+            if not self.server_stops:
+                log.info("%s is ready after %.1f s", self.name, seconds)
             self.state.note_loaded(seconds)
             self._load_started = 0.0
         self._on_ready(self)

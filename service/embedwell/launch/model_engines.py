@@ -135,6 +135,11 @@ class ModelEngines:
             self._waiting.remove(engine)
         engine.unload()
 
+    def note_server_stops(self) -> None:
+        """Note that the server stops once its requests are done."""
+        for engine in self._engines:
+            engine.server_stops = True
+
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()

@@ -181,6 +181,8 @@ class Watcher:
                 worker.kill()
             self._engines.kill()
         log.info("the server stops after %s", signal.Signals(number).name)
+        self._state.announcements.note_stopping()
+        self._engines.note_server_stops()
         self._stop.set()
 
     def _on_report(self, state: ServedState, report: Report) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.launch.announcements import greeting
+from embedwell.launch.announcements import Announcements, greeting
 from embedwell.settings.settings import Settings
 from tests.conftest import COMPILED, Folder
 from tests.service.server import Server
@@ -109,8 +109,24 @@ def test_each_address_is_named_with_an_example_request() -> None:
     assert f"or: {example}" in both and "http://127" not in alone
 
 
-def greet(engine: dict[str, Any] | None, **options: Any) -> str:
+def test_a_server_that_stops_while_it_loads_greets_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = {"model": 0, "restarts": 0, "engine": {**ENGINE, "outputs": ["dense"]}}
+    stopping, serving = Announcements(context()), Announcements(context())
+    stopping.note_stopping()
+    stopping.note_serving()
+    stopping.note_engine_ready(report)
+    assert not stopping.greeted and not capsys.readouterr().err
+    serving.note_engine_ready(report)
+    assert serving.greeted and "listens on" in capsys.readouterr().err
+
+
+def context(**options: Any) -> InheritedServer:
     settings = Settings(served_name="small", **options)
     model = InheritedModel(settings, Path("/model"), 0, rows=2, counters_fd=10, connect_fd=11)
-    context = InheritedServer(settings, [model], 8080, [[6]])
-    return greeting(context, {} if engine is None else {0: engine})
+    return InheritedServer(settings, [model], 8080, [[6]])
+
+
+def greet(engine: dict[str, Any] | None, **options: Any) -> str:
+    return greeting(context(**options), {} if engine is None else {0: engine})

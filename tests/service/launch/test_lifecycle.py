@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import httpx
 import psutil
@@ -24,6 +25,7 @@ import pytest
 from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.precision.trials import MIN_COSINE, Trial
 from tests.conftest import precisions
+from tests.gateways import free_port
 from tests.service.http.protocol.raw_http import connect
 from tests.service.responses import error
 from tests.service.server import Server
@@ -342,6 +344,50 @@ def test_an_interrupt_during_startup_logs_no_traceback(
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.wait(60) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+class LoadingServer(Server):
+    """A server whose engine is suspended while it loads the model."""
+
+    def __init__(self, log: Path, **settings: object) -> None:
+        super().__init__(log, free_port(), **settings)
+
+    def __enter__(self) -> Self:
+        self.launch()
+        os.kill(self.engine, signal.SIGSTOP)
+        assert "is ready after" not in self.log
+        self.connect(f"http://127.0.0.1:{self._port}")
+        return self
+
+    def stop(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """End a server that a test has not ended, even one that drains."""
+        return super().stop(number)
+
+    def interrupt(self) -> None:
+        """Send the signal of Ctrl-C, and wait until it is noted."""
+        self.process.send_signal(signal.SIGINT)
+        self.wait_until(lambda: "the server stops after SIGINT" in self.log)
+
+
+def test_a_server_that_is_interrupted_while_it_loads_ends_without_an_error(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with LoadingServer(tmp_path / "log") as server:
+        server.interrupt()
+        assert server.process.wait(60) == 0
+        assert "ERROR" not in server.log and "is ready after" not in server.log
+
+
+def test_a_server_that_stops_does_not_say_that_it_is_ready(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with LoadingServer(tmp_path / "log", drain_delay=10_000) as server:
+        server.interrupt()
+        os.kill(server.engine, signal.SIGCONT)
+        server.wait_until(lambda: server.post("/embed", {"inputs": "a"}).status_code == 200)
+        assert "is ready after" not in server.log and "listens on" not in server.log
+        server.interrupt()  # the second one ends the wait
+        assert server.process.wait(60) == 0
 
 
 @pytest.mark.full
