@@ -30,16 +30,14 @@ def ours(folder: Path, threads: int, dtype: str) -> Embed:
 
 def ours_pixels(folder: Path, threads: int, dtype: str) -> Embed:
     """This project's preparation of images."""
-    import numpy as np
-
     from embedwell_models.model_description import ModelDescription
     from embedwell_models.model_options import DEFAULT_OPTIONS
     from embedwell_models.vision import MAX_PIXELS
+    from embedwell_vision.images.preprocessing import normalised_patches
     from embedwell_vision.images.several import prepare_ahead
 
     description = ModelDescription.read(folder, DEFAULT_OPTIONS)
     how: Any = description.patches or description.preprocessing
-    channels = np.arange(3)[:, None, None]
 
     def prepare(images: Sequence[bytes]) -> Any:
         files = [partial(bytes, image) for image in images]
@@ -48,7 +46,7 @@ def ours_pixels(folder: Path, threads: int, dtype: str) -> Embed:
             if description.patches:
                 how.cut(pixels)
             else:
-                how.table()[channels, pixels.transpose(2, 0, 1)]
+                normalised_patches(pixels.transpose(2, 0, 1), how.table())
         return _nothing(images)
 
     return prepare

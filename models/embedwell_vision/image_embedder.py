@@ -27,6 +27,7 @@ from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 from embedwell_vision.attention_pooling import AttentionPooling
 from embedwell_vision.image_weights import channels_first
+from embedwell_vision.images.preprocessing import normalised_patches
 from embedwell_vision.options import value_table
 from embedwell_vision.positions import stretched_table
 from embedwell_vision.references import ReferenceImageEmbedder
@@ -188,8 +189,7 @@ class ImageParts:
         whole = pixels[: rows * side, : columns * side]
         # Axes: rows and columns of patches; then channels, rows and columns of a patch.
         patches = whole.reshape(rows, side, columns, side, 3).transpose(0, 2, 4, 1, 3)
-        values: Floats = self._table[np.arange(3)[:, None, None], patches]
-        return values.reshape(rows * columns, -1)
+        return normalised_patches(patches, self._table)
 
 
 def _connector(tensors: Weights, linear: LinearFactory) -> Callable[[Floats], Floats]:

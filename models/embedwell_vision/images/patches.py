@@ -16,6 +16,7 @@ from embedwell_vision.images.decoding import check_pixels, decode
 from embedwell_vision.images.preprocessing import (
     Normalization,
     joint_options,
+    normalised_patches,
     resampling,
 )
 from embedwell_vision.specs import ImageTokenSpec
@@ -195,10 +196,8 @@ class PatchPreprocessing:
         )
         # Axes: block row and column, row and column in the block, channel, pixel row and column.
         ordered = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
-        table = self.normalization.table()
-        values: Floats = table[np.arange(3)[:, None, None], ordered]
-        repeated = np.repeat(values[..., None, :, :], self.frames, axis=-3)
-        return Patches(repeated.reshape(rows * columns, -1), rows, columns)
+        values = normalised_patches(ordered, self.normalization.table(), self.frames)
+        return Patches(values, rows, columns)
 
 
 def check_image_tokens(ids: TokenIds, id: int, placeholder: str, expected: Sequence[int]) -> None:

@@ -180,6 +180,20 @@ class Preprocessing:
         return pixels if self.patch else _centre(pixels, self.side, self.rounds)
 
 
+def normalised_patches(patches: Pixels, table: Floats, frames: int = 1) -> Floats:
+    """Normalise the bytes of patches: (..., 3, side, side) -> (N, 3 * frames * side * side).
+
+    table: normalised value for each channel and byte, (3, 256). frames: equal frames of a patch.
+    """
+    size = patches.shape[-2] * patches.shape[-1]
+    numbers = np.ascontiguousarray(patches).reshape(-1, len(table), size)
+    values = np.empty((len(numbers), len(table), frames, size), np.float32)
+    for channel, of_bytes in enumerate(table):
+        # `take` is faster than an index, and without a check: the table has a value for any byte.
+        values[:, channel] = of_bytes.take(numbers[:, channel, None], mode="clip")
+    return values.reshape(len(numbers), -1)
+
+
 def files(folder: Path) -> list[Path]:
     """Return the options file of a folder as a list; the list is empty if there is none."""
     options = _options(folder)

@@ -12,7 +12,7 @@ from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProces
 
 from embedwell_models import families
 from embedwell_models.errors import ImageError, ModelError
-from embedwell_vision.images.preprocessing import Preprocessing, files
+from embedwell_vision.images.preprocessing import Preprocessing, files, normalised_patches
 from embedwell_vision.specs import ImageSpec
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 
@@ -191,3 +191,14 @@ def test_a_strip_that_would_grow_beyond_the_limit_is_refused(tmp_path: Path) -> 
     preprocessing = read(tmp_path, CLIP)
     with pytest.raises(ImageError, match="64 x 320000 pixels"):
         preprocessing.pixels(encoded(picture(1, 5000)), LIMIT)
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+def test_each_byte_of_a_patch_becomes_the_number_of_its_channel(frames: int) -> None:
+    random = np.random.default_rng(0)
+    image = random.integers(0, 256, (8, 12, 3), dtype=np.uint8)
+    table = random.standard_normal((3, 256), dtype=np.float32)
+    patches = image.reshape(2, 4, 3, 4, 3).transpose(0, 2, 4, 1, 3)  # a view
+    numbers = normalised_patches(patches, table, frames).reshape(2, 3, 3, frames, 4, 4)
+    for (row, column, channel, frame, y, x), number in np.ndenumerate(numbers):
+        assert number == table[channel, image[row * 4 + y, column * 4 + x, channel]], frame
