@@ -26,8 +26,12 @@ import psutil
 
 from benchmarks.script import table
 from deploy.loadtest.corpus import Corpus
-from embedwell.engine.wire.engine_sockets import handoff_pair, request_connection
-from embedwell.engine.wire.framing import MessageReader, pack
+from embedwell.engine.wire.engine_sockets import (
+    MessageReader,
+    handoff_pair,
+    pack,
+    request_connection,
+)
 from embedwell.engine.wire.messages import EngineDescription, Job, TokenIds, pack_jobs
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.model_registry import ModelChoice, ServedNames
 from embedwell.routes.common.router import DirectRoute
+from embedwell.routes.common.server_state import ModelChoice, ServedNames
 from embedwell_models.vectors import Floats
 from embedwell_rare.families import ernie
 

@@ -124,11 +124,11 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/vision.py",
     "models/embedwell_models/model_files/chat_template.py",
     "models/embedwell_models/model_files/rerank_formats.py",
-    "models/embedwell_models/tables/stored.py",
+    "models/embedwell_models/tables.py",
     "models/embedwell_models/tokenizer/lists.py",
     "models/embedwell_models/tokenizer/pairs.py",
     "service/embedwell/doors.py",
-    "models/embedwell_models/tokenizer/loading/other_tokenizers.py",
+    "models/embedwell_models/tokenizer/loading/tokenizer_kind.py",
 }
 
 

@@ -12,7 +12,7 @@ from embedwell_models import Embedder
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.pooling_modes import AUTO
+from embedwell_models.model_options import AUTO
 from embedwell_models.output_names import SPARSE
 
 

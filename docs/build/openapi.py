@@ -8,7 +8,7 @@ import httpx
 
 from embedwell.app import create_app
 from embedwell.compute.engine_session import EngineSession
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.sources import DEFAULT, resolve

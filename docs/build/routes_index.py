@@ -17,7 +17,7 @@ from embedwell import doors
 from embedwell.app import create_router, served_models
 from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.memory_budget import MemoryBudget
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.http import error_responses
 from embedwell.http.error_responses import ErrorFormat
 from embedwell.http.route_traits import RouteTraits

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.stored import (
+from embedwell_models.tables import (
     CODEBOOKS,
     CODES,
     DIRECTIONS,
@@ -16,8 +16,11 @@ from embedwell_models.tables.stored import (
     POOL,
     PREFIX,
     TIER,
+    Array,
+    Chosen,
+    Table,
+    to_float32,
 )
-from embedwell_models.tables.table import Array, Chosen, Table, to_float32
 from embedwell_models.vectors import Floats
 
 CODEBOOK_SIZE = 256

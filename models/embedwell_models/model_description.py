@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files, weights
@@ -20,14 +20,7 @@ from embedwell_models.config.model_spec import (
 from embedwell_models.config.other_files import permission_denied
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import declared_dimensions, read_kind
-from embedwell_models.model_files.classifier import (
-    ClassifierOptions,
-    ListwiseOptions,
-    Task,
-    has_second_segment,
-)
-from embedwell_models.model_files.dimensions import AllowedDimensions
+from embedwell_models.model_files.card import declared_dimensions, has_token_vectors, read_kind
 from embedwell_models.model_files.modules import (
     IMAGE_ENCODER,
     LOGIT_SCORE,
@@ -36,21 +29,36 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_files.multi_vector import BGE_M3, NEXT_TO_DENSE, MultiVectorOptions
-from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
-from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
-from embedwell_models.model_files.rerank_formats import CHOICES
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.model_options import DEFAULT_OPTIONS, UNICODE_FORMS, ModelOptions
-from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.model_options import (
+    AUTO,
+    DEFAULT_OPTIONS,
+    RERANK_CHOICES,
+    UNICODE_FORMS,
+    ModelOptions,
+)
+from embedwell_models.output_names import (
+    DECISION,
+    DENSE,
+    LABELS,
+    MULTI,
+    SPARSE,
+    SPARSE_QUERY,
+    Task,
+)
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.formats import AnyPairFormat
-from embedwell_models.tokenizer.tokenizer import MAX_UNSPLIT_CHARACTERS, Tokenizer
-from embedwell_models.vectors import Floats
+from embedwell_models.tokenizer.tokens import MAX_UNSPLIT_CHARACTERS
+from embedwell_models.vectors import AllowedDimensions, Floats
 from embedwell_models.vision import ImageTokens, Pages, Preprocessing
+
+if TYPE_CHECKING:  # imported for a model that has them, and where texts are tokenized
+    from embedwell_models.model_files.classifier import ClassifierOptions, ListwiseOptions
+    from embedwell_models.model_files.multi_vector import MultiVectorOptions, MultiVectorRules
+    from embedwell_models.tokenizer.formats import AnyPairFormat
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +83,11 @@ class ModelDescription:
     spec: ModelSpec
     recipe: VectorRecipe
     image_encoder: Path
-    classifier: ClassifierOptions | None = None
+    classifier: "ClassifierOptions | None" = None
     preprocessing: Preprocessing | None = None
     patches: ImageTokens | None = None
     pages: Pages | None = None
-    multi_vector: MultiVectorOptions | None = None
+    multi_vector: "MultiVectorOptions | None" = None
     unicode_normalization: str = "none"
 
     @classmethod
@@ -100,7 +108,10 @@ class ModelDescription:
 
     @classmethod
     def _read(cls, path: Path, options: ModelOptions) -> "ModelDescription":
-        for name, choices in (("rerank_format", CHOICES), ("unicode_normalization", UNICODE_FORMS)):
+        for name, choices in (
+            ("rerank_format", RERANK_CHOICES),
+            ("unicode_normalization", UNICODE_FORMS),
+        ):
             if (value := getattr(options, name)) not in choices:
                 raise ModelError(f"{name} {value!r} is not one of {choices}")
         read_kind(path)
@@ -115,12 +126,13 @@ class ModelDescription:
         if classifier is None:
             spec = replace(spec, decoder=None)
         else:
+            from embedwell_models.model_files.classifier import has_second_segment
+
             segments = spec.decoder is not None or has_second_segment(encoder, spec.config)
             config = replace(spec.config, two_segments=segments)
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
-        multi_vector = MultiVectorOptions.read(path, entries, spec)
+        multi_vector = _multi_vector(path, entries, spec, options)
         if multi_vector:
-            refuse_unsupported(path, multi_vector, spec, options.pooling)
             spec = spec.without(multi_vector.tensors_in_encoder_file)
             recipe = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         elif classifier:
@@ -173,12 +185,12 @@ class ModelDescription:
         return page_format is None or page_format.special_tokens
 
     @property
-    def pair_format(self) -> AnyPairFormat | None:
+    def pair_format(self) -> "AnyPairFormat | None":
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
 
     @property
-    def listwise(self) -> ListwiseOptions | None:
+    def listwise(self) -> "ListwiseOptions | None":
         """The options of a listwise reranker; None for other models."""
         return self.classifier.listwise if self.classifier else None
 
@@ -197,13 +209,16 @@ class ModelDescription:
         return (DENSE, *[SPARSE] * bool(sparse), *[MULTI] * (self.token_options is not None))
 
     @property
-    def token_options(self) -> MultiVectorOptions | None:
+    def token_options(self) -> "MultiVectorOptions | None":
         """Options of the vectors of tokens; None for a model without them."""
         if self.multi_vector or self.classifier:
             return self.multi_vector
-        if (self.path / TOKEN_VECTORS).is_file():
-            return BGE_M3
-        return NEXT_TO_DENSE if self.spec.token_projection else None
+        is_bge_m3 = (self.path / TOKEN_VECTORS).is_file()
+        if not is_bge_m3 and not self.spec.token_projection:
+            return None
+        from embedwell_models.model_files.multi_vector import BGE_M3, NEXT_TO_DENSE
+
+        return BGE_M3 if is_bge_m3 else NEXT_TO_DENSE
 
     @property
     def dim(self) -> int:
@@ -225,11 +240,13 @@ class ModelDescription:
         declared = declared_dimensions(self.encoder, full, self.dim)
         return AllowedDimensions.from_setting(choice, self.dim, declared)
 
-    def tokenizer(self, max_chunk_size: int = MAX_UNSPLIT_CHARACTERS) -> Tokenizer:
+    def tokenizer(self, max_chunk_size: int = MAX_UNSPLIT_CHARACTERS) -> "Tokenizer":
         """Load the tokenizer with the model's options.
 
         Logs a warning for added tokens outside the table, and raises ModelError for words there.
         """
+        from embedwell_models.tokenizer.tokenizer import Tokenizer  # an engine needs none
+
         recipe = self.recipe
         tokenizer = Tokenizer(
             self.encoder,
@@ -260,13 +277,17 @@ class ModelDescription:
             )
         return tokenizer
 
-    def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
+    def multi_vector_rules(self, tokenizer: "Tokenizer") -> "MultiVectorRules | None":
         """Return the rules of a multi-vector model for token ids; None for other models.
 
         Raises ModelError for a token that the tokenizer lacks.
         """
         options = self.token_options if MULTI in self.outputs else None
-        return MultiVectorRules(options, tokenizer, self.encoder) if options else None
+        if options is None:
+            return None
+        from embedwell_models.model_files.multi_vector import MultiVectorRules
+
+        return MultiVectorRules(options, tokenizer, self.encoder)
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H), or return None.
@@ -367,9 +388,23 @@ def _classifier(
     entries: Sequence[ModuleEntry],
     spec: ModelSpec,
     options: ModelOptions,
-) -> ClassifierOptions | None:
+) -> "ClassifierOptions | None":
     # With a pooling, from the files or the operator, the encoder of a classifier is an embedder.
     scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
     if not scores or options.pooling != AUTO or entries[0].kind in TABLES:
         return None
+    from embedwell_models.model_files.classifier import ClassifierOptions
+
     return ClassifierOptions.read(path, entries, spec.config, options.rerank_format)
+
+
+def _multi_vector(
+    path: Path, entries: Sequence[ModuleEntry], spec: ModelSpec, options: ModelOptions
+) -> "MultiVectorOptions | None":
+    if not has_token_vectors(path, path / entries[0].path) and spec.page_format is None:
+        return None
+    from embedwell_models.model_files.multi_vector import MultiVectorOptions, refuse_unsupported
+
+    multi_vector = MultiVectorOptions.read(path, entries, spec)
+    refuse_unsupported(path, multi_vector, spec, options.pooling)
+    return multi_vector

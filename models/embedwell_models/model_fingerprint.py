@@ -6,16 +6,15 @@ from pathlib import Path
 
 from embedwell_models import vision
 from embedwell_models.checkpoint import adapters, safetensors_files
-from embedwell_models.config.option_files import KALM_RERANKER, WORD_VECTORS
+from embedwell_models.config.json_config import KALM_RERANKER, WORD_VECTORS
 from embedwell_models.config.other_files import sha256
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files import chat_template, modules
-from embedwell_models.model_files.card import CARD
-from embedwell_models.model_files.multi_vector import METADATA
-from embedwell_models.model_files.pooling_modes import AUTO
+from embedwell_models.model_files import modules
+from embedwell_models.model_files.card import CARD, STANFORD_METADATA
 from embedwell_models.model_files.sparse import sparse_files
 from embedwell_models.model_files.transformer import options_file
-from embedwell_models.tokenizer.loading import loader
+from embedwell_models.model_options import AUTO
+from embedwell_models.tokenizer.loading import tokenizer_kind
 
 
 def fingerprint(model: ModelDescription) -> str:
@@ -36,13 +35,15 @@ def files(model: ModelDescription) -> list[Path]:
     options = _module_options(model)
     if model.reads_images:
         options += pkgutil.resolve_name(vision.FILES)(model)
-    options += [model.path / name for name in ("modules.json", CARD, METADATA)]
+    options += [model.path / name for name in ("modules.json", CARD, STANFORD_METADATA)]
     options += [model.encoder / name for name in (WORD_VECTORS, KALM_RERANKER)]
     if model.pair_format or model.recipe.text_format:
+        from embedwell_models.model_files import chat_template
+
         options += chat_template.template_files(model.encoder)
         options.append(model.encoder / chat_template.PROCESSOR_FILE)
     present = filter(Path.is_file, options)
-    return sorted({*_weights(model), *loader.files(model.encoder), *present})
+    return sorted({*_weights(model), *tokenizer_kind.files(model.encoder), *present})
 
 
 def _weights(model: ModelDescription) -> list[Path]:

@@ -6,6 +6,23 @@ from typing import Literal, get_args
 
 from embedwell_models.errors import ModelError
 
+AUTO = "auto"
+"""Choice of the pooling or the format of pairs that the model's files state."""
+Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+MODES: tuple[str, ...] = get_args(Mode)
+"""Names of the poolings."""
+PAIR = "pair"
+"""No format of pairs: the tokenizer joins two texts."""
+RERANK_FORMATS = (
+    "qwen3-reranker",
+    "qwen3-vl-reranker",
+    "bge-reranker-v2-gemma",
+    "bge-reranker-v2.5-gemma2-lightweight",
+    "mxbai-rerank-v2",
+    "llama-nemotron-rerank",
+)
+"""Published formats of rerankers that are language models."""
+RERANK_CHOICES = (AUTO, PAIR, *RERANK_FORMATS)
 UnicodeForm = Literal["none", "nfc"]
 """Normalisation of texts before their tokenization: none, or letters composed with their marks."""
 UNICODE_FORMS: tuple[str, ...] = get_args(UnicodeForm)

@@ -1,4 +1,9 @@
-"""Names of the outputs of a text; see embedwell_models.outputs."""
+"""Names of the tasks of models, and of the outputs of a text; see embedwell_models.outputs."""
+
+from typing import Literal
+
+Task = Literal["embed", "multi_vector", "rerank", "classify", "decide"]
+"""Task of a model: to embed texts or tokens, to rerank, to classify or to decide."""
 
 DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
 DECISION = "decision"

@@ -1,10 +1,13 @@
 """Operations on finished vectors: truncation, normalisation, comparison, quantisation."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from embedwell_models.errors import DimensionsError, ModelError, TooManyDimensionsError
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -141,3 +144,68 @@ def _negative_distances(a: Floats, b: Floats, length: Callable[[Doubles], Double
     rows, others = np.split(a, a.shape[-2], axis=-2), b.astype(np.float64)
     scores = [(0 - length(others - row)).astype(np.float32) for row in rows]
     return np.stack(scores, axis=-2)
+
+
+_REMEDY = 'Embedder.load(..., dimensions="any") allows more'
+
+
+class AllowedDimensions:
+    """The dimensions that the model declares (Matryoshka) or the user allows.
+
+    Truncated vectors are of little use unless the model was trained for them.
+    """
+
+    def __init__(self, full: int, allowed: Collection[int]) -> None:
+        """full: dimensions of the model's vectors."""
+        self.full, self._allowed = full, allowed
+
+    @classmethod
+    def from_setting(
+        cls, setting: str, full: int, declared: Collection[int]
+    ) -> "AllowedDimensions":
+        """Parse the setting: 'declared', 'any', 'none', or comma-separated numbers.
+
+        Raises ModelError for others, and for a number that is not between 1 and `full`.
+        """
+        named = {"declared": declared, "any": range(1, full + 1), "none": ()}
+        if setting in named:
+            return cls(full, named[setting])
+        try:
+            numbers = sorted({int(number) for number in setting.split(",")})
+        except ValueError:
+            raise ModelError(
+                f"dimensions: {setting!r} is not declared, any, none, or numbers such as 256,512"
+            ) from None
+        for number in numbers:
+            if not 1 <= number <= full:
+                raise ModelError(
+                    f"dimensions: {number} is not between 1 and {full}, the model's dimensions"
+                )
+        return cls(full, numbers)
+
+    @property
+    def allowed(self) -> Literal["any"] | list[int]:
+        """The dimensions below `full` to which vectors may be truncated."""
+        return "any" if isinstance(self._allowed, range) else [*self._allowed]
+
+    def check(
+        self, requested: int | None, param: str = "dimensions", remedy: str = _REMEDY
+    ) -> None:
+        """Raise DimensionsError for dimensions that are not offered.
+
+        param: name of the argument. remedy: what would allow other dimensions.
+        """
+        if requested is None or requested == self.full:
+            return
+        if requested < 1:
+            raise DimensionsError(f"{param} is {requested}, but a vector has one or more")
+        if requested > self.full:
+            raise TooManyDimensionsError(
+                f"{param} is {requested}, but the model has {self.full}; leave it out for all"
+            )
+        if requested not in self._allowed:
+            offered = ", ".join(map(str, self._allowed)) or "no shorter ones"
+            raise DimensionsError(
+                f"vectors with {requested} dimensions are not offered: this model has "
+                f"{self.full} and {offered}; {remedy}"
+            )

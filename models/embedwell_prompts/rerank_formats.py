@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.option_files import KALM_RERANKER
+from embedwell_models.config.json_config import KALM_RERANKER, JsonConfig
 from embedwell_models.tokenizer.formats import (
     DecoderFormat,
     PairFormat,

@@ -4,8 +4,7 @@ import logging
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.huggingface import fetch_config
 from embedwell_models.hub.linked_folders import linked_folder

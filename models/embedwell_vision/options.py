@@ -6,12 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from embedwell_models import families
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.config.option_files import IMAGE_FILES
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.families import nomic
-from embedwell_models.families.unread_keys import unread_keys
+from embedwell_models.families.unread_config import unread_keys
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.chat_template import (
     keeps_texts,

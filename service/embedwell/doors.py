@@ -59,8 +59,10 @@ ROUTES: Mapping[str, str] = {
     "feature_extraction": "embedwell_vendors.feature_extraction:router",
     "weaviate": "embedwell_vendors.weaviate:router",
     "status": "embedwell.routes.status:router",
+    "info": "embedwell.routes.info:router",
+    "metrics": "embedwell.routes.status:metrics_router",
     "unknown_model": "embedwell.routes.models:unknown_model_router",
-    "root": "embedwell.routes.root:router",
+    "root": "embedwell.routes.status:root_router",
     "sagemaker": "embedwell_vendors.sagemaker:router",
     "batches": "embedwell_batches.routes:router",
 }
@@ -69,7 +71,7 @@ ROUTES: Mapping[str, str] = {
 A path that several routers have is the first one's.
 """
 
-ROUTES_AT_START = frozenset({"playground", "embed", "status", "root"})
+ROUTES_AT_START = frozenset({"playground", "embed", "status", "metrics", "root"})
 """Routers that a server creates at its start, because their paths depend on its settings or models,
 or because most servers need them. The modules of others are imported when one of their routes is
 used: embedwell.routes.index has these routes.

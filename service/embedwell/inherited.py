@@ -9,7 +9,7 @@ from pathlib import Path
 from socket import socket
 
 from embedwell.engine.wire.engine_sockets import EngineSocket, request_connection
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.settings.settings import Settings
 
 

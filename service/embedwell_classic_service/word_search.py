@@ -14,8 +14,8 @@ from embedwell.compute.work_queue import FEW_OPERATIONS
 from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import TextsByPath, texts_by_path
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_classic.words import neighbors
 from embedwell_classic.words.neighbors import Neighbors, NeighborTable, Question
 from embedwell_classic.words.table import WordTable
@@ -31,7 +31,7 @@ from embedwell_classic_service.word_bodies import (
 )
 from embedwell_models.output_names import DENSE
 from embedwell_models.read.inputs import InputOptions
-from embedwell_models.tables.table import BLOCK
+from embedwell_models.tables import BLOCK
 from embedwell_models.vectors import Floats
 
 # Per request without candidates; every few questions read the whole vocabulary.

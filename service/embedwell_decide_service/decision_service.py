@@ -11,7 +11,7 @@ from embedwell.compute.request_limits import check_input_count
 from embedwell.compute.served_model import ServedModel
 from embedwell.errors import NotOffered
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
+from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell_decide import gliner_options
 from embedwell_decide.gliner_rows import GlinerRows
 from embedwell_decide.laya_rows import LayaRows

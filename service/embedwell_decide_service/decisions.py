@@ -12,8 +12,8 @@ from embedwell.http.error_responses import OPENAI
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, by_type, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_decide.questions import Question
 from embedwell_decide_service import confidence
 from embedwell_decide_service.conversation import Content, Items, content_text, conversation

@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_decide.questions import Question
 from embedwell_decide_service import confidence
 from embedwell_decide_service.decision_reader import AskedQuestion

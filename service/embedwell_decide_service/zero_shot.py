@@ -17,10 +17,10 @@ from embedwell.errors import BadRequest, NotOffered, service_errors
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.classify import Prediction, Predictions
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, examples, text_list
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking, sigmoid, softmax
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_decide_service.decision_service import DecisionService
 from embedwell_decide_service.label_service import LabelService
 from embedwell_models.output_names import DECISION, LABELS

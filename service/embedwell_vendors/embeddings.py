@@ -8,7 +8,6 @@ from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, by_type, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
-from embedwell.routes.common.model_registry import ModelChoice
 from embedwell.routes.common.options import ROLES, InputType, NumberType, TruncateWord
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_body import (
@@ -19,6 +18,7 @@ from embedwell.routes.common.response_body import (
     encode_rows,
 )
 from embedwell.routes.common.response_types import openai_embeddings
+from embedwell.routes.common.server_state import ModelChoice
 from embedwell.routes.embed import EmbedService, Outputs
 from embedwell.routes.jina import JinaEmbeddings
 from embedwell.routes.openai import (

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Request, Response
 
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import DirectRoute, errors_completed, read_body, request_context
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityService
 from embedwell.routes.similarity_bodies import SimilarityRequest

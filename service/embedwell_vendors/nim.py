@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 from embedwell.http.error_responses import OPENAI
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.rerank import RerankService
 from embedwell_models.read.inputs import InputOptions
 

@@ -10,10 +10,10 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OPENAI
 from embedwell.routes.common.body import Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.common.vllm_fields import VLLMFields
 from embedwell.routes.rerank import RerankService
 from embedwell_models.read.inputs import TextPair

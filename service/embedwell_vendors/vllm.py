@@ -18,7 +18,6 @@ from embedwell.routes.classify import ClassificationService, ClassifyRequest
 from embedwell.routes.common.body import TextInputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import (
     Array,
     BinaryResponse,
@@ -28,6 +27,7 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.vectors import Floats, truncate_and_normalize

@@ -12,12 +12,12 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, ROLES, NumberType
 from embedwell.routes.common.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.response_body import EncodingFormat
 from embedwell.routes.common.response_types import OpenAIEmbedding, openai_embeddings
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_vendors.field_names import SameAs

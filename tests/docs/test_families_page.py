@@ -12,8 +12,8 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import by_model_type
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
+from embedwell_models.families.heads import decoder
 from embedwell_models.model_description import ModelDescription
 
 REFUSED = refused()

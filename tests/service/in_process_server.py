@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedwell.compute.memory_budget import MemoryBudget
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.http.access import BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware

@@ -13,8 +13,7 @@ import uvicorn
 
 from embedwell.app import create_app, with_cors_headers
 from embedwell.compute.engine_session import EngineSession
-from embedwell.engine.wire.engine_state import EngineProgress
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import EngineProgress, SharedCounters
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop

@@ -9,7 +9,7 @@ from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.request_reader import RequestReader
 from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.tokenizer.lists import ListEncoder
 from embedwell_models.tokenizer.pairs import PairEncoder

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from embedwell.engine.wire.engine_sockets import RunningTextCounts
-from embedwell.engine.wire.framing import HttpProcessConnection
+from embedwell.engine.wire.engine_sockets import HttpProcessConnection, RunningTextCounts
 from embedwell.engine.wire.messages import (
     Failure,
     Job,

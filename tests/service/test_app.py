@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from embedwell.app import create_app
 from embedwell.compute.engine_session import EngineSession
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import respond
 from embedwell.http.middleware import Middleware

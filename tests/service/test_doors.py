@@ -131,7 +131,7 @@ import asyncio, sys, httpx
 from pathlib import Path
 from embedwell.app import create_app
 from embedwell.compute.engine_session import EngineSession
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.settings.settings import Settings
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.stored import DIRECTIONS, TIER
-from embedwell_models.tables.table import Array, Rows, blocks
+from embedwell_models.tables import DIRECTIONS, TIER, Array, Rows, blocks
 from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Doubles, Floats
 
 Codes = npt.NDArray[np.uint8]

@@ -33,9 +33,17 @@ from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
-from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
-from embedwell_models.tables.table import Array, blocks
-from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
+from embedwell_models.tables import (
+    CODEBOOKS,
+    CODES,
+    IMPORTANCE,
+    POOL,
+    SCALES,
+    TABLE,
+    Array,
+    blocks,
+)
+from embedwell_models.tokenizer.loading.tokenizer_kind import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from embedwell_classic.families import elmo
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import read_object
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import CHARACTER_FILE
+from embedwell_models.tokenizer.loading.tokenizer_kind import CHARACTER_FILE
 
 SUFFIX = ".hdf5"
 _MAX_BYTES = 4096  # limit of a text: an LSTM has none, but reads words one by one

@@ -19,7 +19,7 @@ from embedwell_classic.tokenizers.vocabulary import Vocabulary, WordOptions
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import MAPPED
+from embedwell_models.tokenizer.loading.tokenizer_kind import MAPPED
 
 _REAL: dict[tuple[str, str], Any] = {
     ("builtins", "int"): int,

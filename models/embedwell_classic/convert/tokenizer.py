@@ -22,10 +22,11 @@ from embedwell_classic.convert.sentencepiece_model import (
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.references import SENTENCES
-from embedwell_models.tokenizer.loading import added_tokens, loader
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.loading.tokenizer_kind import TOKEN_FILES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
-REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
+REPLACED = (*loader.OLDER_FILES, *TOKEN_FILES, "entity_vocab.json")
 """Files that are replaced by tokenizer.json and a new tokenizer_config.json."""
 _NO_LIMIT = 1 << 20  # tokens
 _UNPRINTABLE = [*range(33), *range(127, 161), 173]

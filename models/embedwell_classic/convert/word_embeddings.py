@@ -33,9 +33,9 @@ from embedwell_classic.tokenizers.vocabulary import Vocabulary, WordOptions
 from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.config import option_files
+from embedwell_models.config.json_config import WORD_VECTORS
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
+from embedwell_models.tokenizer.loading.tokenizer_kind import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 
 SUFFIXES = (".bin", ".txt", ".vec")
@@ -144,7 +144,7 @@ def _write_options(folder: Path, words: Sequence[str], width: int) -> None:
     write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
     tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
     options = {"tokenizer_class": tokenizer_class, "update_embeddings": False}
-    write_json(folder / option_files.WORD_VECTORS, options)
+    write_json(folder / WORD_VECTORS, options)
     write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
     pooling = {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
     write_json(folder / "1_Pooling" / "config.json", pooling)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from embedwell_classic.families.word_vectors import TABLE
 from embedwell_classic.words.table import mapped_parts
+from embedwell_models import tables
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
@@ -26,8 +27,7 @@ from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables import stored
-from embedwell_models.tables.table import Table
+from embedwell_models.tables import Table
 from embedwell_models.vectors import Floats
 
 _MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
@@ -82,8 +82,8 @@ class WordVectorEncoder(SequentialEncoder):
     def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Map the table of a folder into memory, and read its weights; raises ModelError."""
         parts = mapped_parts(description.encoder, description.spec)
-        stored.check(parts, description.spec.tensors)
-        table = stored.build(parts)
+        tables.check(parts, description.spec.tensors)
+        table = tables.build(parts)
         return cls(description.spec.config, table, _read_word_weights(description, len(table)))
 
     def part(self, name: str, batch: Batch) -> Floats:

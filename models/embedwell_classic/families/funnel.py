@@ -7,12 +7,12 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
-from embedwell_models.families.classification_heads import (
+from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import (
     ClassificationLayers,
     refuse_segments,
     two_layers,
 )
-from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import TransformerXL
 
 _REQUIRED = {

@@ -5,8 +5,8 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import bert
-from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import ClassificationLayers, LinearLayer
 
 _REQUIRED = {
     "normalization_type": "no_norm",

@@ -5,15 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
+from embedwell_models import tables
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config import option_files
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.json_config import WORD_VECTORS, JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.tables import stored
-from embedwell_models.tables.stored import TensorNames
+from embedwell_models.tables import TensorNames
 
 NAME = "word_vectors"
 TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
@@ -26,7 +25,7 @@ def read_folder(folder: Path) -> ModelSpec:
 
     Raises ModelError if there is no table, and for another tokenizer class.
     """
-    options = JsonConfig(folder / option_files.WORD_VECTORS)
+    options = JsonConfig(folder / WORD_VECTORS)
     options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
     tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
     if tokenizer != _TOKENIZER:
@@ -37,7 +36,7 @@ def read_folder(folder: Path) -> ModelSpec:
         raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
     if {*tensors} == {TABLE, scales} and arrays[TABLE].dtype != np.int8:
         raise ModelError(f"{folder}: {scales} go with int8 rows, one scale for each row")
-    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
+    table = tables.build({ours: arrays[name] for name, ours in tensors.items()})
     rows, width = len(table), table.width
     config = EncoderConfig(
         family=NAME,

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.tokenizer.loading.loader import LoadedTokenizer
-from embedwell_models.tokenizer.loading.other_tokenizers import CHARACTER_FILE
+from embedwell_models.tokenizer.loading.tokenizer_kind import CHARACTER_FILE
 from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer, WordEncoding
 
 _BYTES = 256

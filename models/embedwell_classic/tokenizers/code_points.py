@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading import tokenizer_class
+from embedwell_models.tokenizer.loading import tokenizer_kind
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.loading.loader import LoadedTokenizer
 from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer, WordEncoding
@@ -31,7 +31,7 @@ _BEFORE_MASK = re.compile(rf"\s+(?={chr(_MASK)})")
 
 def load(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
     """Load the tokenizer of a folder; raises ModelError."""
-    tokenizer_class.read_name(folder)  # raises ModelError for remote code
+    tokenizer_kind.read_name(folder)  # raises ModelError for remote code
     if lowercase:
         raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
     options = JsonConfig.optional(folder / "tokenizer_config.json")

@@ -24,7 +24,7 @@ from tokenizers.models import BPE, WordLevel, WordPiece
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import CODES, VOCABULARY
+from embedwell_models.tokenizer.loading.tokenizer_kind import CODES, VOCABULARY
 
 _BLOCK = 256  # pieces; for each cut, the library counts characters from the start
 _REQUIREMENTS = "fugashi unidic-lite ipadic"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
+from embedwell_models.tokenizer.loading.tokenizer_kind import LISTED, MAPPED
 
 _METADATA = "options"
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619  # constants of the hash FNV-1a with 32 bits

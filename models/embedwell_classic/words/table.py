@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
-from embedwell_models import families
+from embedwell_models import families, tables
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables import stored
-from embedwell_models.tables.table import Array, Chosen, Table
+from embedwell_models.tables import Array, Chosen, Table
 from embedwell_models.vectors import Floats
 
 
@@ -29,7 +28,7 @@ class WordTable:
         family = families.named(description.spec.config.family)
         if family.table is None:
             return None
-        table = stored.build(mapped_parts(description.encoder, description.spec))
+        table = tables.build(mapped_parts(description.encoder, description.spec))
         if family.is_decoded_table:
             return cls(table, len(table))
         subwords = WordOptions.read(description.encoder).subwords

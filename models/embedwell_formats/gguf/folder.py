@@ -18,7 +18,7 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
-from embedwell_models.tables.table import decoded
+from embedwell_models.tables import decoded
 from embedwell_prompts.rerank_formats import FORMATS
 
 _LAYOUT = 2  # raised when the small files change

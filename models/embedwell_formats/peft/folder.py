@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from embedwell_models.checkpoint import adapters, safetensors_files
-from embedwell_models.config.json_config import JsonConfig, read_object
-from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.linked_folders import linked_folder
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_kind
-from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.loading import tokenizer_kind
 
 _BASE = "base_model_name_or_path"
 _CLASSIFIER = "ForSequenceClassification"
@@ -106,12 +105,16 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     # are the adapter's, or none.
     layout = adapter if whole or (adapter / "modules.json").is_file() else base
     encoder = _encoder(layout)
-    tokenizer = _encoder(adapter if loader.files(_encoder(adapter)) else base)
-    replaced = {*loader.files(encoder), *(adapter / name for name in adapters.FILES)}
+    tokenizer = _encoder(adapter if tokenizer_kind.files(_encoder(adapter)) else base)
+    replaced = {*tokenizer_kind.files(encoder), *(adapter / name for name in adapters.FILES)}
     others = (path for path in _files_of_modules(layout) if path not in replaced)
     files = {path.relative_to(layout): path for path in others}
     weights = _encoder(base)
-    needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
+    needed = [
+        weights / "config.json",
+        weights / safetensors_files.INDEX,
+        *tokenizer_kind.files(tokenizer),
+    ]
     needed += safetensors_files.all_weight_files(weights)
     needed += (_encoder(adapter) / name for name in IMAGE_FILES)
     part = encoder.relative_to(layout)

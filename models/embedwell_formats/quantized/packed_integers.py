@@ -14,8 +14,7 @@ from embedwell_formats.quantized.schemes import (
 )
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.layer_matrix import LayerMatrix
-from embedwell_models.tables.table import Array
+from embedwell_models.tables import Array, LayerMatrix
 from embedwell_models.vectors import Floats
 
 _ORDERS = {"gptq": 1, "gptq_v2": 0}  # what is added to the stored zero points

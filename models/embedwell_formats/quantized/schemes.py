@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.checkpoint.stored_tensor import StoredTensor
+from embedwell_models.checkpoint.formats import StoredTensor
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.layer_matrix import LayerMatrix
-from embedwell_models.tables.table import Array, QuantizedMatrix
+from embedwell_models.tables import Array, LayerMatrix, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from embedwell_models.checkpoint.stored_tensor import StoredTensor
+from embedwell_models.checkpoint.formats import StoredTensor
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.layer_matrix import LayerMatrix
-from embedwell_models.tables.stored import TABLE
-from embedwell_models.tables.table import Stored
+from embedwell_models.tables import TABLE, LayerMatrix, Stored
 from embedwell_models.vectors import Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

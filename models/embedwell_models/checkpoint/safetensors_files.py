@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from embedwell_models.checkpoint import formats
-from embedwell_models.checkpoint.stored_tensor import (
+from embedwell_models.checkpoint.formats import (
     FLOATS,
     FP8,
     INTEGERS,
@@ -23,7 +23,7 @@ from embedwell_models.checkpoint.stored_tensor import (
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.table import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
+from embedwell_models.tables import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.vectors import Floats
 
 INDEX = "model.safetensors.index.json"

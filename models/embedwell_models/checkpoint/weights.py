@@ -7,18 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
+from embedwell_models import tables
 from embedwell_models.checkpoint import adapters, formats, safetensors_files
+from embedwell_models.checkpoint.formats import StoredTensor, TensorHeader
 from embedwell_models.checkpoint.safetensors_files import not_finite, to_finite_float32
-from embedwell_models.checkpoint.stored_tensor import StoredTensor, TensorHeader
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
-from embedwell_models.tables import stored
-from embedwell_models.tables.layer_matrix import LayerMatrix
-from embedwell_models.tables.stored import TABLE, is_part
-from embedwell_models.tables.table import Array, PlainTable, QuantizedMatrix, Stored, Table, decoded
+from embedwell_models.tables import (
+    TABLE,
+    Array,
+    LayerMatrix,
+    PlainTable,
+    QuantizedMatrix,
+    Stored,
+    Table,
+    decoded,
+    is_part,
+)
 from embedwell_models.vectors import Floats
 
 Weights = Mapping[str, Floats]
@@ -316,9 +324,9 @@ def _fold(weights: Mapping[str, Stored], spec: ModelSpec) -> Mapping[str, Stored
     floats = (np.dtype("<f4"), *_HALF)
     if all(name == TABLE and part.dtype in floats for name, part in parts.items()):
         return weights
-    stored.check(parts, spec.tensors)
+    tables.check(parts, spec.tensors)
     others = {name: part for name, part in weights.items() if name not in parts}
-    return {**others, TABLE: stored.decode(stored.build(parts))}
+    return {**others, TABLE: tables.decode(tables.build(parts))}
 
 
 def _kind(name: str) -> str:

@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 
+KALM_RERANKER = "kalm_cross_encoder_config.json"
+"""File with the options of a KaLM-Reranker."""
+IMAGE_FILES = ("processor_config.json", "preprocessor_config.json")
+"""Files with the preprocessing of images: the first one that exists and has any is read."""
+WORD_VECTORS = "wordembedding_config.json"
+"""File with the options of a folder of word vectors, which has no config.json."""
+
 T = TypeVar("T")
 
 

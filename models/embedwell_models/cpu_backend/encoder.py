@@ -44,7 +44,7 @@ from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
-from embedwell_models.tables.table import PlainTable
+from embedwell_models.tables import PlainTable
 from embedwell_models.vectors import Doubles, Floats
 
 

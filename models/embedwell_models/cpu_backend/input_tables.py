@@ -12,7 +12,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import schemes, tables
-from embedwell_models.tables.table import PlainTable, Table
+from embedwell_models.tables import PlainTable, Table
 from embedwell_models.vectors import Floats
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16, processor_features
-from embedwell_models.cpu_backend.team_sizing import TeamSizing
-from embedwell_models.encoder.threads import process_thread_count, thread_count
+from embedwell_models.encoder.threads import TeamSizing, process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Processors that this process may use: by its affinity mask, and by quotas of cgroups."""
+"""Processors that this process may use: by its affinity mask, quotas of cgroups, and NUMA nodes."""
 
 import os
 from collections.abc import Iterator
@@ -62,3 +62,18 @@ def _cgroups(cgroup_root: Path, membership: Path) -> Iterator[Path]:
                 for group in (group_path, *group_path.parents)
                 if group.is_relative_to(hierarchy)
             )
+
+
+SYSTEM_DEVICES = Path("/sys/devices/system")
+"""The folder in which Linux describes NUMA nodes."""
+
+
+def node_cpus(node: int, system: Path = SYSTEM_DEVICES) -> list[int]:
+    """Return the processors of a NUMA node that this process may use; raises OSError for none."""
+    path = system / f"node/node{node}/cpulist"
+    listed = path.read_text().strip() if path.exists() else ""
+    ranges = [entry.partition("-") for entry in filter(None, listed.split(","))]
+    cpus = {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
+    if not cpus & allowed_cpus():
+        raise OSError(f"cpu:{node}: this process may use no processor of such a NUMA node")
+    return sorted(cpus & allowed_cpus())

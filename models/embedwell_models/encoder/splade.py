@@ -19,7 +19,7 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import EncoderWithHead
 from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.errors import ModelError
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.outputs import SparseVector
 from embedwell_models.vectors import Floats
 

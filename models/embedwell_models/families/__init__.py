@@ -12,12 +12,12 @@ from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import index
 from embedwell_models.families.family import Family
-from embedwell_models.families.remote_code import (
+from embedwell_models.families.unread_config import (
     bidirectional_code,
     refuse_undescribed,
     refuse_unknown_code,
+    unread_keys,
 )
-from embedwell_models.families.unread_keys import unread_keys
 
 
 def _of(package: str, *modules: str) -> Iterator[str]:

@@ -7,9 +7,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 from embedwell_models.positions.schemes import Learned
 
 TENSORS = {
@@ -58,7 +58,7 @@ FAMILIES = (
         model_types=("bert",),
         read=read,
         classification_head=two_layers("bert.pooler.dense", "classifier"),
-        masked_lm_head=masked_lm_heads.BERT,
+        masked_lm_head=heads.BERT_MASKED_LM,
         tokenizer_override="normalizer",
         row=DocsRow(
             "BERT", "MiniLM, BGE, E5, GTE v1, Arctic", positions="learned", layers="post-norm"

@@ -9,10 +9,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
-from embedwell_models.families import masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import heads
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead, two_layers
 from embedwell_models.positions.schemes import Disentangled, Learned, Scheme
 
 _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
@@ -155,7 +154,7 @@ def _first_relative(positions: Scheme) -> dict[str, str]:
 
 def _masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
     options.require("legacy", True)
-    return masked_lm_heads.BERT(options, config)
+    return heads.BERT_MASKED_LM(options, config)
 
 
 _HEAD = two_layers("pooler.dense", "classifier", None, "pooler_hidden_act")

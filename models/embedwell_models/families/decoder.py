@@ -8,7 +8,7 @@ from typing import Any
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.family import Reader
-from embedwell_models.families.remote_code import bidirectional_code
+from embedwell_models.families.unread_config import bidirectional_code
 
 _HINT = "false where that code lets a token see those after it, else true"
 _KINDS = ("full_attention", "sliding_attention")

@@ -5,9 +5,8 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.masked_lm_heads import masked_lm_head
+from embedwell_models.families.heads import masked_lm_head, two_layers
 from embedwell_models.positions.schemes import Learned, Sinusoidal
 
 _LAYER = "transformer.layer.{}"

@@ -4,9 +4,8 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import llama
-from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import ClassificationLayers, LinearLayer, MaskedLMHead
 
 
 def read(options: JsonConfig) -> ModelSpec:

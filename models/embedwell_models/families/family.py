@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families.classification_heads import ClassificationLayers
-from embedwell_models.families.masked_lm_heads import MaskedLMReader
-from embedwell_models.tables.stored import TensorNames
+from embedwell_models.families.heads import ClassificationLayers, MaskedLMReader
+from embedwell_models.tables import TensorNames
 
 Reader = Callable[[JsonConfig], ModelSpec]
 """Function that builds the spec of a model from its config.json."""

@@ -8,7 +8,6 @@ from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama, qwen
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import (
     is_causal,
     layer_windows,
@@ -16,6 +15,7 @@ from embedwell_models.families.decoder import (
     sliding_window,
 )
 from embedwell_models.families.family import DocsRow, Family, NextToken
+from embedwell_models.families.heads import decoder
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 

@@ -7,8 +7,8 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import bert
-from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import DocsRow, Family, Variant
+from embedwell_models.families.heads import two_layers
 from embedwell_models.positions.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"

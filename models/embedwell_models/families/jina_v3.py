@@ -3,7 +3,7 @@
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import bert, masked_lm_heads, roberta
+from embedwell_models.families import bert, heads, roberta
 from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
@@ -60,7 +60,7 @@ FAMILIES = (
         name="jina_embeddings_v3",
         read=read,
         classification_head=roberta.HEAD,
-        masked_lm_head=masked_lm_heads.ROBERTA,
+        masked_lm_head=heads.ROBERTA_MASKED_LM,
         default_segments=1,
         replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
         row=DocsRow(

@@ -8,11 +8,6 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
-from embedwell_models.families.classification_heads import (
-    ClassificationLayers,
-    LinearLayer,
-    decoder,
-)
 from embedwell_models.families.decoder import (
     is_causal,
     layer_windows,
@@ -20,6 +15,11 @@ from embedwell_models.families.decoder import (
     sliding_window,
 )
 from embedwell_models.families.family import DocsRow, Family, NextToken
+from embedwell_models.families.heads import (
+    ClassificationLayers,
+    LinearLayer,
+    decoder,
+)
 from embedwell_models.families.rope import original_positions, rotary
 
 _MINISTRAL3_ROPE = {

@@ -7,15 +7,15 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
-from embedwell_models.families.classification_heads import ACTIVATIONS as HEAD_ACTIVATIONS
-from embedwell_models.families.classification_heads import (
-    ClassificationLayers,
-    LinearLayer,
-    NormLayer,
-)
 from embedwell_models.families.decoder import layer_windows
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import ACTIVATIONS as HEAD_ACTIVATIONS
+from embedwell_models.families.heads import (
+    ClassificationLayers,
+    LinearLayer,
+    MaskedLMHead,
+    NormLayer,
+)
 from embedwell_models.families.rope import rotary
 
 _BASES = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}

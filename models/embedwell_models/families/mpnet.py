@@ -3,7 +3,7 @@
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import bert, masked_lm_heads, roberta
+from embedwell_models.families import bert, heads, roberta
 from embedwell_models.families.family import DocsRow, Family
 from embedwell_models.positions.schemes import Buckets, Learned
 
@@ -42,7 +42,7 @@ FAMILIES = (
         model_types=("mpnet",),
         read=read,
         classification_head=roberta.HEAD,
-        masked_lm_head=masked_lm_heads.ROBERTA,
+        masked_lm_head=heads.ROBERTA_MASKED_LM,
         tokenizer_override="normalizer",
         scheme_names={"mpnet": "relative"},
         row=DocsRow(

@@ -6,9 +6,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec, Projection
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
 from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
+from embedwell_models.families.heads import decoder
 
 
 def read(options: JsonConfig) -> ModelSpec:

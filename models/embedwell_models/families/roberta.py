@@ -5,9 +5,9 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import bert, masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import bert, heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 from embedwell_models.positions.schemes import Learned
 
 _FLASH = "encoder.layers.{}"
@@ -53,7 +53,7 @@ _ROBERTA = Family(
     model_types=("roberta",),
     read=read,
     classification_head=HEAD,
-    masked_lm_head=masked_lm_heads.ROBERTA,
+    masked_lm_head=heads.ROBERTA_MASKED_LM,
     tokenizer_override="prefix_space",
     row=_ROW,
 )

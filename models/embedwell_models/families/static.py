@@ -7,14 +7,14 @@ StaticModel.
 from collections.abc import Iterable
 from pathlib import Path
 
+from embedwell_models import tables
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.tables import stored
-from embedwell_models.tables.stored import TensorNames
+from embedwell_models.tables import TensorNames
 
 _NAMES = {
     "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),
@@ -32,7 +32,7 @@ def read_folder(folder: Path) -> ModelSpec:
     family = next((family for family in _NAMES if _has_rows(family, tensors[family])), None)
     if family is None:
         raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")
-    table = stored.build({ours: arrays[name] for name, ours in tensors[family].items()})
+    table = tables.build({ours: arrays[name] for name, ours in tensors[family].items()})
     config = EncoderConfig(
         family=family,
         vocab_size=len(table),

@@ -12,7 +12,7 @@ from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.tokenizer.loading import other_tokenizers
+from embedwell_models.tokenizer.loading import tokenizer_kind
 
 INSTALL = "pip install 'transformers>=5.14' sentencepiece protobuf"
 _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
@@ -32,8 +32,8 @@ def missing_files(folder: Path) -> list[str]:
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
     has_tokenizer = (
         (encoder / "tokenizer.json").is_file()
-        or other_tokenizers.find(encoder) is not None
-        or other_tokenizers.find_reader(encoder) is not None
+        or tokenizer_kind.find(encoder) is not None
+        or tokenizer_kind.find_reader(encoder) is not None
     )
     return missing + ["tokenizer.json"] * (not has_tokenizer)
 

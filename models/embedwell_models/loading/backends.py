@@ -35,7 +35,7 @@ from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.tables.stored import is_part
+from embedwell_models.tables import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:

@@ -36,10 +36,10 @@ from embedwell_models.precision.references import (
     token_vectors_function,
 )
 from embedwell_models.precision.trials import Trial, build_in_precision, takes_bfloat16
-from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vision import ImageEncoders
 
-if TYPE_CHECKING:  # imported for a GPU
+if TYPE_CHECKING:  # imported for a GPU, and where texts are tokenized
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
     from embedwell_models.torch_backend.encoder import RowFunction
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class LoadedModel:
     """
 
     description: ModelDescription
-    load_tokenizer: Callable[[], Tokenizer]
+    load_tokenizer: Callable[[], "Tokenizer"]
     device: Device
     inputs: Inputs
     encoder: Encoder
@@ -78,7 +78,7 @@ class LoadedModel:
     replaces_gpu: bool = False
 
     @property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> "Tokenizer":
         """The tokenizer, which the first use loads; raises ModelError."""
         return self.load_tokenizer()
 
@@ -187,7 +187,7 @@ class LoadedModel:
     def _with_custom_encoder(
         cls,
         description: ModelDescription,
-        load_tokenizer: Callable[[], Tokenizer],
+        load_tokenizer: Callable[[], "Tokenizer"],
         device: str,
         cpu_features: frozenset[str],
     ) -> "LoadedModel":

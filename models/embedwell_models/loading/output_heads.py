@@ -21,12 +21,12 @@ from embedwell_models.model_files.sparse import TOKEN_VECTORS, BgeM3Sparse, Spla
 from embedwell_models.model_files.vector_modules import projection_module
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
-from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
 if TYPE_CHECKING:  # imported for models of these kinds
     from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
     from embedwell_models.encoder.splade import SpladeEncoder
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
     from embedwell_models.torch_backend.encoder import TorchEncoder
 
 OutputComputer = Callable[[Batch, Collection[str]], list[TextOutputs]]
@@ -79,7 +79,7 @@ class SpladeOutputs:
     """Head of a SPLADE model: sparse vectors of documents and of queries."""
 
     def __init__(
-        self, description: ModelDescription, encoder: "SpladeEncoder", tokenizer: Tokenizer
+        self, description: ModelDescription, encoder: "SpladeEncoder", tokenizer: "Tokenizer"
     ) -> None:
         sparse, vocab_size = description.recipe.sparse, description.spec.config.vocab_size
         self._encoder, self._query_vectors = encoder, None

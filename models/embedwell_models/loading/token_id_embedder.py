@@ -15,18 +15,17 @@ from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
+from embedwell_models.model_options import AUTO, DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
-from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, TokenIds, normalize
 from embedwell_models.vision import ImageVectors, Pixels
 
 if TYPE_CHECKING:
     from embedwell_models.loading.loaded_model import LoadedModel
+    from embedwell_models.model_files.multi_vector import MultiVectorRules
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 
 log = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ class TokenIdEmbedder:
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU), int8
         or int4 (CPU); auto is the fastest precision that is close to float32 on the reference
         sentences, or bfloat16 on a GPU that has it. pooling: one of MODES in
-        `model_files.pooling_modes`; auto is the pooling of the model's files. rerank_format: format
+        `model_options.MODES`; auto is the pooling of the model's files. rerank_format: format
         in which a reranker reads pairs, one of CHOICES in `model_files.rerank_formats`; auto is the
         format of the model's files. adapter: the task of a model with adapters, or none.
         unicode_normalization: none, or nfc to compose letters and their marks before tokenization,
@@ -195,7 +194,7 @@ class TokenIdEmbedder:
             self._image_vectors = build(model, self._batch, self._vectors, self._output_computer)
 
     @property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> "Tokenizer":
         """The tokenizer, which the first use loads; raises ModelError."""
         return self._load_tokenizer()
 
@@ -366,7 +365,7 @@ class TokenIdEmbedder:
 
 def _checked_batch(
     bounds: tuple[int, int, int],
-    rules: MultiVectorRules | None,
+    rules: "MultiVectorRules | None",
     ids: IdRows,
     prompt_token_counts: Sequence[int] = (),
 ) -> Batch:

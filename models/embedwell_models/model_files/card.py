@@ -11,11 +11,12 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 
 CARD = "config_sentence_transformers.json"
+STANFORD_METADATA = "artifact.metadata"
+"""File with the options of Stanford's ColBERT, as JSON."""
 
-KINDS = (
-    *("SentenceTransformer", "CrossEncoder", "SparseEncoder", "MultiVectorEncoder"),
-    "ColBERT",  # of PyLate
-)
+MULTI_VECTOR, _PYLATE = "MultiVectorEncoder", "ColBERT"
+KINDS = ("SentenceTransformer", "CrossEncoder", "SparseEncoder", MULTI_VECTOR, _PYLATE)
+_STANFORD = "HF_ColBERT"  # class in config.json
 
 
 def read_kind(folder: Path, *supported: str) -> str:
@@ -39,6 +40,22 @@ def read_card(folder: Path) -> JsonConfig:
     """Read the card of a folder; the options are empty without modules.json."""
     path = folder / CARD
     return JsonConfig.optional(path) if has_modules(folder) else JsonConfig(path, {})
+
+
+def has_token_vectors(folder: Path, encoder: Path) -> bool:
+    """Whether a folder has a multi-vector model of texts, see model_files.multi_vector.
+
+    encoder: the folder with config.json.
+    """
+    if not has_modules(folder):
+        return _STANFORD in JsonConfig.optional(encoder / "config.json").get("architectures", ())
+    card = read_card(folder)
+    return card.get("model_type", "") in (MULTI_VECTOR, _PYLATE) or has_prefixes(card)
+
+
+def has_prefixes(card: JsonConfig) -> bool:
+    """Whether a card names the prefixes of queries and documents, as PyLate's do."""
+    return "query_prefix" in card or "document_prefix" in card
 
 
 def read_prompts(card: JsonConfig) -> dict[str, str]:

@@ -21,18 +21,14 @@ from embedwell_models.model_files.heads import (
     next_token_head,
 )
 from embedwell_models.model_files.modules import ModuleEntry
-from embedwell_models.model_files.rerank_formats import (
-    AUTO,
-    PAIR,
-    list_format,
-    published,
-    read_decoder_format,
-)
+from embedwell_models.model_files.rerank_formats import list_format, published, read_decoder_format
 from embedwell_models.model_files.transformer import (
     ChatTemplateOptions,
     Output,
     TransformerOptions,
 )
+from embedwell_models.model_options import AUTO, PAIR
+from embedwell_models.output_names import Task
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader
@@ -43,7 +39,6 @@ _CLASSIFIER_SUFFIX = "ForSequenceClassification"
 _RELEVANCE = ("relevance",)
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
-Task = Literal["embed", "multi_vector", "rerank", "classify", "decide"]
 Activation = Literal["sigmoid", "identity", "tanh"]
 _ACTIVATIONS: dict[str, Activation] = {
     "Sigmoid": "sigmoid",

@@ -8,7 +8,7 @@ from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.classification_heads import LinearLayer, NormLayer
+from embedwell_models.families.heads import LinearLayer, NormLayer
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.modules import LOGIT_SCORE, ModuleEntry
 from embedwell_models.model_files.rerank_formats import published

@@ -1,8 +1,8 @@
-"""Options of a multi-vector model (ColBERT, late interaction), from its files.
+"""Options and rules of a multi-vector model (ColBERT, late interaction), from its files.
 
 Such a model has a vector for each token of a query and of a document (Khattab and Zaharia 2020,
 arXiv 2004.12832). Supported folders: sentence-transformers' MultiVectorEncoder, PyLate, and
-Stanford's ColBERT.
+Stanford's ColBERT. The rules are for the ids of its tokenizer.
 """
 
 import pkgutil
@@ -12,20 +12,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from embedwell_models import vision
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import has_modules, read_card, read_prompts
+from embedwell_models.model_files.card import (
+    MULTI_VECTOR,
+    STANFORD_METADATA,
+    has_modules,
+    has_prefixes,
+    read_card,
+    read_prompts,
+)
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
-
-STANFORD = "HF_ColBERT"
-METADATA = "artifact.metadata"
-"""File with the options of Stanford's ColBERT, as JSON."""
+from embedwell_models.model_options import AUTO
+from embedwell_models.positions.schemes import Disentangled
+from embedwell_models.tokenizer.steps import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
 
 TextRole = Literal["query", "document"]
 ROLES: tuple[TextRole, TextRole] = ("query", "document")
@@ -111,24 +122,19 @@ class MultiVectorOptions:
     @classmethod
     def read(
         cls, folder: Path, entries: Sequence[ModuleEntry], spec: ModelSpec
-    ) -> "MultiVectorOptions | None":
-        """Read the options of a folder; return None for other kinds of models.
+    ) -> "MultiVectorOptions":
+        """Read the options of a folder of such a model, see `card.has_token_vectors`.
 
         Raises ModelError for an option or a module that is not supported.
         """
-        card, hidden_size = read_card(folder), spec.config.hidden_size
+        hidden_size = spec.config.hidden_size
         if spec.page_format is not None:
-            of_pages: MultiVectorOptions | None
+            of_pages: MultiVectorOptions
             of_pages = pkgutil.resolve_name(vision.PAGE_OPTIONS)(folder, entries, spec)
             return of_pages
         if not has_modules(folder):
-            config = JsonConfig.optional(folder / entries[0].path / "config.json")
-            is_stanford = STANFORD in config.get("architectures", ())
-            return _read_stanford(folder, hidden_size) if is_stanford else None
-        native = card.get("model_type", "") == "MultiVectorEncoder"
-        if native or card.get("model_type", "") == "ColBERT" or _has_prefixes(card):
-            return _read_modules(folder, entries, hidden_size, native)
-        return None
+            return _read_stanford(folder, hidden_size)
+        return _read_modules(folder, entries, hidden_size)
 
 
 BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True, skips_first=True)
@@ -140,11 +146,12 @@ NEXT_TO_DENSE = MultiVectorOptions(modules=(), normalize=True)
 
 
 def _read_modules(
-    folder: Path, entries: Sequence[ModuleEntry], hidden_size: int, native: bool
+    folder: Path, entries: Sequence[ModuleEntry], hidden_size: int
 ) -> MultiVectorOptions:
     # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
     # steps.
     card = read_card(folder)
+    native = card.get("model_type", "") == MULTI_VECTOR
     check_kinds(folder, entries, _KINDS)
     kinds = [entry.kind for entry in entries[1:]]
     following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
@@ -181,7 +188,7 @@ def check_kinds(folder: Path, entries: Sequence[ModuleEntry], following: set[str
 
 
 def _read_stanford(folder: Path, hidden_size: int) -> MultiVectorOptions:
-    metadata = JsonConfig.optional(folder / METADATA)
+    metadata = JsonConfig.optional(folder / STANFORD_METADATA)
     header = safetensors_files.headers(folder).get(_TENSOR)
     if header is None:
         raise ModelError(f"{folder}: the checkpoint lacks {_TENSOR!r}")
@@ -211,10 +218,6 @@ def _read_stanford(folder: Path, hidden_size: int) -> MultiVectorOptions:
     )
 
 
-def _has_prefixes(card: JsonConfig) -> bool:
-    return "query_prefix" in card or "document_prefix" in card
-
-
 def _prefixes(card: JsonConfig) -> dict[str, str]:
     roles = ("query", "document")
     return {role: card.get(f"{role}_prefix", "") for role in roles if f"{role}_prefix" in card}
@@ -240,7 +243,7 @@ def _expansion(options: JsonConfig) -> QueryExpansion | None:
             nested.get("token"),
         )
     older = ("do_query_expansion", "attend_to_expansion_tokens", "query_length", "document_length")
-    marked = _has_prefixes(options) or any(key in options for key in older)
+    marked = has_prefixes(options) or any(key in options for key in older)
     if not marked or not options.get("do_query_expansion", True):
         return None
     attended = options.get(
@@ -272,3 +275,135 @@ def skipped_words(
             named = options.get("skiplist_tasks", ["document"])
             roles = (named,) if isinstance(named, str) else tuple(named)
     return words, roles
+
+
+Ids = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+
+class MultiVectorRules:
+    """Lengths, expansion and skipped tokens of a multi-vector model, for ids of its tokenizer.
+
+    unattended_id: id that no token attends to at the end of a sequence; None if there is none.
+    """
+
+    def __init__(self, options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> None:
+        """encoder: the folder of the tokenizer. Raises ModelError for a missing token."""
+        self.options, self._tokenizer = options, tokenizer
+        skipped = map(tokenizer.token_id, options.skipped_words)
+        self._skipped = np.array([id for id in skipped if id is not None], dtype=np.int64)
+        expansion = options.expansion
+        self._expansion_id = _expansion_id(options, tokenizer, encoder) if expansion else None
+        attended = expansion is None or expansion.attended
+        self.unattended_id = None if attended else self._expansion_id
+        suffix = tokenizer.special_tokens.suffix
+        self._query_suffix = _query_suffix(options, tokenizer, encoder)
+        self._num_special = len(suffix)
+        if not attended and (not suffix or suffix[-1] == self._expansion_id):
+            raise ModelError(
+                f"{encoder}: an expansion without attention needs a special token at the end of a "
+                "text, which this tokenizer does not add"
+            )
+        for role in ROLES:
+            if self.max_length(role) <= len(tokenizer.special_tokens):
+                raise ModelError(
+                    f"{encoder}: {role}_length, or the length of query_expansion, leaves no room "
+                    "for a text"
+                )
+
+    def max_length(self, role: TextRole) -> int:
+        """Return the number of tokens of a text that are read, special tokens included."""
+        most = self._tokenizer.max_length
+        return min(self.options.max_length(role, most), most) - len(self._suffix(role))
+
+    def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
+        """Fill a query up to the length of the expansion, or add the suffix of the role.
+
+        Other ids are returned unchanged.
+        """
+        expansion, id = self.options.expansion, self._expansion_id
+        if suffix := self._suffix(role):
+            end = len(ids) - self._num_special
+            return [*ids[:end], *suffix, *ids[end:]]
+        if expansion is None or id is None or role != "query":
+            return [*ids]
+        return [*ids, *[id] * (expansion.length - len(ids))]
+
+    def _suffix(self, role: TextRole) -> Sequence[int]:
+        suffix = self.options.query_suffix
+        return self._query_suffix if suffix and role in suffix.roles else ()
+
+    def has_vector(self, ids: Sequence[int] | Ids, role: TextRole) -> Mask:
+        """Return whether each token has a vector, as the role does not skip it: (T,)."""
+        if role not in self.options.skipped_roles:
+            return np.ones(len(ids), dtype=np.bool_)
+        return np.isin(np.asarray(ids), self._skipped, invert=True)
+
+    def select(self, vectors: Floats, ids: Ids, role: TextRole) -> tuple[Floats, Ids]:
+        """Return the vectors and ids of tokens that the role does not skip: (n, D), (n,).
+
+        vectors: vectors of all tokens of a text, or of all but the first. ids: (T,).
+        """
+        last = ids[len(ids) - len(vectors) :]
+        mask = self.has_vector(last, role)
+        return vectors[mask], last[mask]
+
+
+def refuse_unsupported(
+    path: Path, options: MultiVectorOptions, spec: ModelSpec, pooling: str
+) -> None:
+    """Raise ModelError for a pooling of the operator, and for an expansion too long or different.
+
+    The reference code of some families does more to tokens that are not attended to. DeBERTa and
+    Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks whole
+    downsampled positions.
+    """
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
+    expansion, most = options.expansion, spec.config.max_tokens
+    if expansion and expansion.length > most:
+        raise ModelError(
+            f"{path}: queries are expanded to {expansion.length} tokens, but the encoder has "
+            f"{most} positions; lower the length of query_expansion"
+        )
+    family = spec.config.family
+    differs = (
+        isinstance(spec.config.attention.positions, Disentangled)
+        or families.named(family).states_need_attention
+    )
+    if expansion and not expansion.attended and differs:
+        raise ModelError(
+            f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
+
+
+def _query_suffix(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> list[int]:
+    suffix = options.query_suffix
+    if suffix is None:
+        return []
+    token = suffix.token
+    id = tokenizer.special_id("pad") if token is None else tokenizer.token_id(token)
+    if id is None:
+        raise ModelError(
+            f"{encoder}: queries end with {token or 'the token of padding'!r}, which the tokenizer "
+            "lacks"
+        )
+    end = run_to_completion(tokenizer.ids_without_special(suffix.end)) if suffix.end else ()
+    return [*[id] * suffix.count, *end]
+
+
+def _expansion_id(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> int:
+    assert options.expansion is not None
+    if JsonConfig.optional(encoder / "tokenizer_config.json").get("padding_side") == "left":
+        raise ModelError(f"{encoder}: expansion on the left side of queries is not supported")
+    token = options.expansion.token
+    ids = (
+        map(tokenizer.special_id, ("mask", "eos")) if token is None else [tokenizer.token_id(token)]
+    )
+    id = next((id for id in ids if id is not None), None)
+    if id is None:
+        raise ModelError(
+            f"{encoder}: queries are expanded with {token or 'the mask token'!r}, "
+            "which the tokenizer lacks"
+        )
+    return id

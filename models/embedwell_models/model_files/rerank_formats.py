@@ -1,4 +1,4 @@
-"""Names of the published formats of rerankers that are language models, and what has their texts.
+"""Published formats of rerankers that are language models, which the prompts wing has.
 
 These models read a query with one document, or with a list of documents, as one sequence; a decoder
 reads the query alone.
@@ -9,21 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from embedwell_models.model_options import RERANK_FORMATS
 from embedwell_models.tokenizer.formats import DecoderFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListwiseFormat
 
-AUTO = "auto"
-PAIR = "pair"
-"""No format: the tokenizer joins two texts."""
-NAMES = (
-    "qwen3-reranker",
-    "qwen3-vl-reranker",
-    "bge-reranker-v2-gemma",
-    "bge-reranker-v2.5-gemma2-lightweight",
-    "mxbai-rerank-v2",
-    "llama-nemotron-rerank",
-)
-CHOICES = (AUTO, PAIR, *NAMES)
 _FORMATS = "embedwell_prompts.rerank_formats:FORMATS"
 _LISTS = "embedwell_prompts.rerank_formats:JINA"
 _READ_DECODER = "embedwell_prompts.rerank_formats:read_decoder_format"
@@ -46,7 +35,7 @@ class RerankFormat(Protocol):
 
 def published(name: str) -> RerankFormat | None:
     """Return a format by its name; None for another choice."""
-    if name not in NAMES:
+    if name not in RERANK_FORMATS:
         return None
     formats: Mapping[str, RerankFormat] = pkgutil.resolve_name(_FORMATS)
     return formats[name]

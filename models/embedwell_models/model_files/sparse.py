@@ -9,7 +9,7 @@ from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import read_card, read_kind
 from embedwell_models.model_files.modules import ModuleEntry

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.tokenizer.loading import other_tokenizers
 from embedwell_models.tokenizer.tokens import Side, read_side
 
 # The first of these files that exists is read.
@@ -195,7 +193,11 @@ def _chat_template(
 def _keeps_texts(folder: Path) -> bool:
     # Whether a model of several media gives a text in a message the ids of the plain text.
     processor = JsonConfig.optional(folder / "processor_config.json").get("processor_class", "")
-    return processor in _PROCESSORS and chat_template.keeps_texts(folder)
+    if processor not in _PROCESSORS:
+        return False
+    from embedwell_models.model_files.chat_template import keeps_texts
+
+    return keeps_texts(folder)
 
 
 def _max_length(stated: int | None, folder: Path, encoder: EncoderConfig) -> int:
@@ -205,6 +207,11 @@ def _max_length(stated: int | None, folder: Path, encoder: EncoderConfig) -> int
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:
     tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
-    other = other_tokenizers.find(folder)
-    of_class = other.max_tokens if other else None
-    return min(tokenizer.get("model_max_length") or of_class or default, default)
+    return min(tokenizer.get("model_max_length") or _class_max_length(folder) or default, default)
+
+
+def _class_max_length(folder: Path) -> int | None:
+    from embedwell_models.tokenizer.loading import tokenizer_kind  # most files state a length
+
+    other = tokenizer_kind.find(folder)
+    return other.max_tokens if other else None

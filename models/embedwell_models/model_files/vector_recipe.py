@@ -4,6 +4,7 @@ import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -13,10 +14,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import default_prompt, read_card, read_prompts
-from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
-from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
-from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
     SPLADE,
@@ -27,7 +25,6 @@ from embedwell_models.model_files.pooling import (
     has_pooling,
     read_layer_weights,
 )
-from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.sparse import Sparse, read_sparse
 from embedwell_models.model_files.transformer import Output, TransformerOptions
 from embedwell_models.model_files.vector_modules import (
@@ -38,9 +35,14 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     projection_modules,
 )
-from embedwell_models.tokenizer.formats import DecoderFormat, TextFormat
-from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.model_options import AUTO
 from embedwell_models.tokenizer.tokens import Side
+
+if TYPE_CHECKING:  # imported for a model that has them, and where texts are tokenized
+    from embedwell_models.model_files.classifier import ClassifierOptions
+    from embedwell_models.model_files.multi_vector import MultiVectorOptions
+    from embedwell_models.tokenizer.formats import TextFormat
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ class VectorRecipe:
     word_weights: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
-    text_format: TextFormat | None = None
+    text_format: "TextFormat | None" = None
     role: str | None = None
 
     @classmethod
@@ -135,12 +137,14 @@ class VectorRecipe:
 
     @classmethod
     def of_classifier(
-        cls, folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
+        cls, folder: Path, path: str, encoder: EncoderConfig, classifier: "ClassifierOptions"
     ) -> "VectorRecipe":
         """Read the options of a classifier, whose logits are the vector of a text.
 
         path: the encoder's folder, relative to the model's.
         """
+        from embedwell_models.tokenizer.formats import DecoderFormat
+
         options = TransformerOptions.read(folder, path, encoder, classifier.output)
         listwise, pairs, length = classifier.listwise, classifier.pair_format, options.max_length
         if listwise:
@@ -158,12 +162,14 @@ class VectorRecipe:
 
     @classmethod
     def of_multi_vector(
-        cls, folder: Path, path: str, spec: ModelSpec, multi_vector: MultiVectorOptions
+        cls, folder: Path, path: str, spec: ModelSpec, multi_vector: "MultiVectorOptions"
     ) -> "VectorRecipe":
         """Read the options of a multi-vector model, which has no pooling.
 
         path: the encoder's folder, relative to the model's.
         """
+        from embedwell_models.model_files.multi_vector import ROLES
+
         encoder = spec.config
         if spec.page_format:
             options = TransformerOptions.of_pages(folder, path, encoder)
@@ -191,7 +197,7 @@ class VectorRecipe:
         """Return the text before a text with this prompt."""
         return prompt if self.text_format is None else self.text_format.before(prompt)
 
-    def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
+    def prompt_token_count(self, prompt: str, tokenizer: "Tokenizer") -> int:
         """Return the number of first tokens of a text that the pooling leaves out with a prompt.
 
         The text of a chat template is never left out, as in sentence-transformers.
@@ -242,16 +248,18 @@ def _published_prompt(published: Family | None) -> str:
 
 def _text_format(
     encoder: Path, options: TransformerOptions, published: Family | None
-) -> TextFormat | None:
+) -> "TextFormat | None":
     """Read the format of texts. published: the family that states it in place of the files."""
     template = options.chat_template
     if published and published.text_format:
         text_format: TextFormat = pkgutil.resolve_name(published.text_format)
         return text_format
-    if published:
-        return read_text_format(encoder, TEXT_VARIABLES, None)
-    if template is None:
+    if template is None and published is None:
         return None
+    from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
+
+    if published or template is None:
+        return read_text_format(encoder, TEXT_VARIABLES, None)
     return read_text_format(encoder, template.variables, template.format)
 
 

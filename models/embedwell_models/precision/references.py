@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
+
+if TYPE_CHECKING:  # imported where precisions are compared
+    from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 # Only the empty text is both calibrated and compared with, because there is no other like it.
 SENTENCES = (
@@ -110,7 +113,7 @@ class ReferenceSentenceEmbedder:
     """
 
     def __init__(
-        self, tokenizer: Callable[[], Tokenizer], vocab_size: int, vectors: Vectors
+        self, tokenizer: Callable[[], "Tokenizer"], vocab_size: int, vectors: Vectors
     ) -> None:
         """tokenizer: returns the tokenizer, which a load without trials does not need."""
         self._tokenizer, self._vocab_size, self._vectors = tokenizer, vocab_size, vectors

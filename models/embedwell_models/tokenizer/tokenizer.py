@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from tokenizers import Tokenizer as RustTokenizer
 
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
-from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors, unknown_id
 from embedwell_models.tokenizer.special_tokens import (
     PairTemplate,
@@ -22,11 +22,19 @@ from embedwell_models.tokenizer.special_tokens import (
 )
 from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
-from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds, ids_of, tokens_of
+from embedwell_models.tokenizer.tokens import (
+    MAX_UNSPLIT_CHARACTERS,
+    Side,
+    Token,
+    TruncatedIds,
+    ids_of,
+    tokens_of,
+)
+
+if TYPE_CHECKING:  # imported by what loads one
+    from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer
 
 _CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
-MAX_UNSPLIT_CHARACTERS = 1 << 18
-"""Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
 class Tokenizer:
@@ -223,21 +231,21 @@ class Tokenizer:
     @property
     def looks_up_words(self) -> bool:
         """Whether the model is a table of words, which have no context."""
-        rust: object = self._rust
-        return isinstance(rust, PythonTokenizer) and rust.looks_up_words
+        return self._in_python is not None and self._in_python.looks_up_words
 
     @property
     def word_count(self) -> int:
         """Number of tokens of tokenizer.json without the added ones; 0 for other tokenizers."""
-        rust: object = self._rust
-        return rust.get_vocab_size(False) if isinstance(rust, RustTokenizer) else 0
+        return 0 if self._in_python else self._rust.get_vocab_size(False)
 
     def in_vocabulary(self, id: int) -> bool:
         """Whether a token is in the vocabulary; unknown words and their n-grams are not."""
+        return self._in_python.in_vocabulary(id) if self._in_python else id != self._unknown_id
+
+    @property
+    def _in_python(self) -> "PythonTokenizer | None":
         rust: object = self._rust
-        if isinstance(rust, PythonTokenizer):
-            return rust.in_vocabulary(id)
-        return id != self._unknown_id
+        return None if isinstance(rust, RustTokenizer) else cast("PythonTokenizer", rust)
 
     @cached_property
     def _unknown_id(self) -> int | None:

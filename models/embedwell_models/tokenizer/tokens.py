@@ -3,14 +3,17 @@
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-import tokenizers
+from typing import TYPE_CHECKING, Literal, get_args
 
 from embedwell_models.config.json_config import JsonConfig
 
+if TYPE_CHECKING:  # an engine reads the side alone
+    import tokenizers
+
 Side = Literal["right", "left"]
 """Side on which tokens are truncated."""
+MAX_UNSPLIT_CHARACTERS = 1 << 18
+"""Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class Token:
     stop: int | None
 
 
-def tokens_of(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
+def tokens_of(encoding: "tokenizers.Encoding", shift: int, text: str) -> list[Token]:
     """List the tokens of an encoding. shift: added to its offsets to get offsets of the text."""
     # The library builds a new list for each access to these attributes.
     columns = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
@@ -87,7 +90,7 @@ def tokens_of(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Toke
     ]
 
 
-def ids_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
+def ids_of(encoding: "tokenizers.Encoding", shift: int) -> list[tuple[int, bool]]:
     """List the ids of an encoding, each with a flag: whether its token is outside the text.
 
     Much faster than `tokens_of`. shift: added to its offsets to get offsets of the text.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint.weights import StoredWeights, Weights
-from embedwell_models.tables.table import Stored, decoded
+from embedwell_models.tables import Stored, decoded
 from embedwell_models.vectors import Floats
 
 Tensors = Mapping[str, Tensor]

@@ -2,9 +2,9 @@
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families import bert, masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import bert, heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 
 _ATTENTION_IS_SPARSE = {"block_sparse": True, "original_full": False}
 _BLOCKS_OF_WINDOWS = 5
@@ -43,7 +43,7 @@ FAMILIES = (
         model_types=("big_bird",),
         read=read,
         classification_head=lambda options: _HEAD(options.with_defaults(_DEFAULTS)),
-        masked_lm_head=masked_lm_heads.BERT,
+        masked_lm_head=heads.BERT_MASKED_LM,
         row=DocsRow(
             "[BigBird](#limits-of-single-families)",
             "bigbird-roberta-base",

@@ -6,8 +6,8 @@ The option `compress_ratio` of FlagEmbedding merges them; by its default of 1 it
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import gemma
-from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import ClassificationLayers
 from embedwell_rare.families import minicpm
 
 

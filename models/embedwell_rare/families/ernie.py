@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families import bert, masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import bert, heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 
 
 def read(options: JsonConfig) -> ModelSpec:
@@ -20,7 +20,7 @@ FAMILIES = (
         model_types=("ernie",),
         read=read,
         classification_head=two_layers("ernie.pooler.dense", "classifier"),
-        masked_lm_head=masked_lm_heads.BERT,
+        masked_lm_head=heads.BERT_MASKED_LM,
         tokenizer_override="normalizer",
         row=DocsRow("ERNIE", positions="learned", layers="as BERT"),
     ),

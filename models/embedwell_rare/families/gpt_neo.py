@@ -5,9 +5,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, linear
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import decoder
 from embedwell_models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"

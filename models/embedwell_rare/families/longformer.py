@@ -9,7 +9,7 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import masked_lm_heads, roberta
+from embedwell_models.families import heads, roberta
 from embedwell_models.families.family import DocsRow, Family
 
 _ATTENTION = "encoder.layer.{}.attention.self"
@@ -45,7 +45,7 @@ FAMILIES = (
         model_types=("longformer",),
         read=read,
         classification_head=roberta.HEAD,
-        masked_lm_head=masked_lm_heads.ROBERTA,
+        masked_lm_head=heads.ROBERTA_MASKED_LM,
         states_need_attention=True,
         row=DocsRow(
             "Longformer",

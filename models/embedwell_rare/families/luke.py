@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.families import masked_lm_heads, roberta
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import heads, roberta
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 
 UNUSED = (
     *roberta.UNUSED,
@@ -26,7 +26,7 @@ FAMILIES = (
         model_types=("luke",),
         read=read,
         classification_head=two_layers("luke.pooler.dense", "classifier"),
-        masked_lm_head=masked_lm_heads.ROBERTA,
+        masked_lm_head=heads.ROBERTA_MASKED_LM,
         ignored_keys=("entity_*", "use_entity_aware_attention"),
         row=DocsRow(
             "LUKE", "luke-base, mluke", positions="learned, with offset", layers="post-norm"

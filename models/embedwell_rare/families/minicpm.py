@@ -9,8 +9,8 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import llama
-from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import ClassificationLayers, LinearLayer
 
 _RERANKER = "LayerWiseMiniCPMForCausalLM"
 

@@ -4,8 +4,8 @@ from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import decoder
 from embedwell_models.positions.schemes import Alibi
 
 TENSORS = {

@@ -4,9 +4,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import linear
 from embedwell_models.families import llama
-from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import decoder
 from embedwell_models.families.rope import rotary
 
 _TENSORS = {

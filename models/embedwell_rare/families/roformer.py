@@ -3,9 +3,9 @@
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import bert, masked_lm_heads
-from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families import bert, heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import two_layers
 from embedwell_models.positions.schemes import Rotary, Scheme
 
 _POSITIONS = "embeddings.position_embeddings."
@@ -36,7 +36,7 @@ FAMILIES = (
         model_types=("roformer",),
         read=read,
         classification_head=two_layers("classifier.dense", "classifier.out_proj", None),
-        masked_lm_head=masked_lm_heads.BERT,
+        masked_lm_head=heads.BERT_MASKED_LM,
         row=DocsRow("RoFormer", "roformer_chinese_char", positions="rotary", layers="post-norm"),
     ),
 )

@@ -6,10 +6,9 @@ the decoder. The encoder of images is not read.
 
 from dataclasses import replace
 
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.json_config import KALM_RERANKER, JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.config.model_spec import DecoderSpec, ModelSpec
-from embedwell_models.config.option_files import KALM_RERANKER
 from embedwell_models.families import gemma
 from embedwell_models.families.decoder import sliding_window
 from embedwell_models.families.family import DocsRow, Family

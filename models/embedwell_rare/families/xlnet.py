@@ -5,9 +5,9 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import classification_heads
-from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
+from embedwell_models.families import heads
 from embedwell_models.families.family import DocsRow, Family
+from embedwell_models.families.heads import ClassificationLayers, LinearLayer
 from embedwell_models.positions.schemes import TransformerXL
 
 _POOLINGS = {"last": "lasttoken", "cls_index": "lasttoken", "first": "cls", "mean": "mean"}
@@ -68,11 +68,11 @@ def read(options: JsonConfig) -> ModelSpec:
 
 def head(options: JsonConfig) -> ClassificationLayers:
     """Return the head of a classifier, which the options `summary_...` describe."""
-    classification_heads.refuse_segments(options)
+    heads.refuse_segments(options)
     options.require("summary_use_proj", True)
     activation = "Identity"
     if options.nullable("summary_activation", "tanh"):
-        activation = options.choice("summary_activation", classification_heads.ACTIVATIONS, "tanh")
+        activation = options.choice("summary_activation", heads.ACTIVATIONS, "tanh")
     return ClassificationLayers(
         options.choice("summary_type", _POOLINGS, "last"),
         (LinearLayer("sequence_summary.summary", activation),),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.config.tensor_names import affine
-from embedwell_models.families import masked_lm_heads, roberta
+from embedwell_models.families import heads, roberta
 from embedwell_models.families.family import DocsRow, Family
 
 _MODULES = "output.adapter_modules"
@@ -51,7 +51,7 @@ FAMILIES = (
         model_types=("xmod",),
         read=read,
         classification_head=roberta.HEAD,
-        masked_lm_head=masked_lm_heads.ROBERTA,
+        masked_lm_head=heads.ROBERTA_MASKED_LM,
         row=DocsRow(
             "X-MOD, [by language](model-files.md#adapters)",
             "sentence-swissbert, swissbert, xmod-base",

@@ -14,7 +14,7 @@ from embedwell_models.config.tensor_names import affine
 from embedwell_models.errors import ModelError
 from embedwell_models.families import bert, jina_v3, roberta
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.families.unread_keys import unread_keys
+from embedwell_models.families.unread_config import unread_keys
 from embedwell_models.positions.schemes import Alibi, GridRotary, Learned, Scheme
 from embedwell_vision.families import vision
 from embedwell_vision.specs import ImageSpec

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedwell_models.config.json_config import JsonConfig, read_object
-from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig, read_object
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import Normalization, resampling
 from embedwell_vision.specs import ImageTokenSpec

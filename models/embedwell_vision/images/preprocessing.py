@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedwell_models.config.json_config import JsonConfig, read_object
-from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels

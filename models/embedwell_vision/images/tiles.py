@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.option_files import IMAGE_FILES
+from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from embedwell.engine.wire.shared_counters import (
+from embedwell.engine.wire.engine_state import (
     OPEN_REQUESTS,
     QUEUED_TOKENS,
     CounterSlot,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from embedwell.engine.wire.engine_state import QUEUED_TOKENS, CounterSlot, SharedCounters
 from embedwell.engine.wire.messages import SIZE_CLASSES, size_class
-from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
 from embedwell.errors import Overloaded, TooLarge
 
 _SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a WorkQueue

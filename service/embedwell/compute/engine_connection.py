@@ -5,8 +5,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
-from embedwell.engine.wire.engine_sockets import EngineSocket, RunningTextCounts
-from embedwell.engine.wire.framing import MessageReader, enlarge_send_buffer, pack
+from embedwell.engine.wire.engine_sockets import (
+    EngineSocket,
+    MessageReader,
+    RunningTextCounts,
+    enlarge_send_buffer,
+    pack,
+)
 from embedwell.engine.wire.messages import (
     EngineDescription,
     Failure,

@@ -12,9 +12,13 @@ import numpy as np
 from embedwell.compute.engine_connection import EngineConnection
 from embedwell.compute.liveness import Liveness
 from embedwell.engine.wire.engine_sockets import EngineSocket
-from embedwell.engine.wire.engine_state import EngineState, ModelState
+from embedwell.engine.wire.engine_state import (
+    CounterSlot,
+    EngineState,
+    ModelState,
+    SharedCounters,
+)
 from embedwell.engine.wire.messages import EngineDescription, Job, Result
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.errors import (
     EncodingFailed,
     EngineUnavailable,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
+from embedwell.engine.wire.engine_state import CounterSlot, SharedCounters
 
 _CHECK_INTERVAL = 1.0  # seconds between the checks of an engine
 _UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration

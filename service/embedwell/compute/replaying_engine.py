@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.engine.wire.messages import EngineDescription, Job, Result, TokenIds
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import (
     EngineCrash,
     EngineDied,

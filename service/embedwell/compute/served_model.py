@@ -13,15 +13,14 @@ from embedwell.compute.replaying_engine import ReplayingEngine
 from embedwell.compute.request_reader import RequestReader
 from embedwell.compute.vector_cache import VectorCache
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
-from embedwell.engine.wire.engine_state import EngineState
-from embedwell.engine.wire.shared_counters import CounterSlot
+from embedwell.engine.wire.engine_state import CounterSlot, EngineState
 from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.classifier import Task
+from embedwell_models.output_names import Task
 from embedwell_models.read.images import image_reader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 

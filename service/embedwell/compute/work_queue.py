@@ -10,8 +10,8 @@ from itertools import count
 from typing import TypeVar, TypeVarTuple
 
 from embedwell.compute.admission import Admission, KnownRate
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.engine.wire.messages import size_class
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import TimedOut
 from embedwell.settings.settings import Settings
 from embedwell_models.tokenizer.steps import Steps, run_to_completion

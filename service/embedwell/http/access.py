@@ -15,8 +15,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedwell.errors import Forbidden, Unauthorized
-from embedwell.http.headers import Headers
-from embedwell.settings.addresses import is_ip_address, is_loopback
+from embedwell.http.request_context import Headers
+from embedwell.settings.setting_types import is_ip_address, is_loopback
 
 _KEY_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
 _STANDARD_PORTS = {"http": ":80", "https": ":443"}

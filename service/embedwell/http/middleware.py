@@ -24,18 +24,23 @@ from embedwell.gc_tuning import FreeMemory
 from embedwell.http.access import ApiKeys, BrowserChecks
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.failure_log import FailureLog, InvalidRequestLog
-from embedwell.http.headers import (
+from embedwell.http.http_limits import (
+    DecompressingReceive,
+    HttpLimits,
+    LimitedReceive,
+    body_too_large_error,
+)
+from embedwell.http.request_context import (
     JSON,
     Headers,
+    ModelPaths,
+    RequestContext,
     check_content_type,
     check_single_host,
     check_transfer_encoding,
     merge_headers,
     request_id_of,
 )
-from embedwell.http.http_limits import HttpLimits
-from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
-from embedwell.http.request_context import ModelPaths, RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds

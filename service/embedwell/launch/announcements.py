@@ -9,7 +9,7 @@ from embedwell import __version__
 from embedwell.inherited import InheritedServer
 from embedwell.launch.logging import announce
 from embedwell.launch.supervisor import Report
-from embedwell.settings.addresses import address_to_ask, is_loopback, is_wildcard
+from embedwell.settings.setting_types import address_to_ask, is_loopback, is_wildcard
 from embedwell.settings.settings import Settings
 from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
 

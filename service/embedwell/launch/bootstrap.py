@@ -16,17 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from embedwell.engine.wire.engine_sockets import handoff_pair
-from embedwell.engine.wire.shared_counters import counters_file
-from embedwell.engine.worker.cpus import SYSTEM_DEVICES, node_cpus
+from embedwell.engine.wire.engine_state import counters_file
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
 from embedwell.launch.reload import ModelSource, PlacedModels
 from embedwell.launch.socket_activation import handed_over_listeners
 from embedwell.launch.watcher import Watcher
-from embedwell.settings.addresses import is_loopback
+from embedwell.settings.setting_types import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
-from embedwell_models.encoder.cpus import allowed_cpus, available_cpus, within_quotas
+from embedwell_models.encoder.cpus import (
+    SYSTEM_DEVICES,
+    allowed_cpus,
+    available_cpus,
+    node_cpus,
+    within_quotas,
+)
 from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)

@@ -15,17 +15,17 @@ from embedwell.app import create_app, with_cors_headers
 from embedwell.compute.activity import Heartbeat
 from embedwell.compute.engine_session import EngineSession
 from embedwell.doors import ExtensionError
+from embedwell.engine.wire.engine_state import CounterSlot, SharedCounters
 from embedwell.engine.wire.messages import EngineDescription
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
 from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.signals import install_signal_handlers
 from embedwell.launch.supervised import (
     EXIT_PERMANENT_FAILURE,
     REPLACE_LINE,
     STOP_LINE,
+    install_signal_handlers,
     tell_supervisor,
 )
 from embedwell_models.errors import ModelError

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from embedwell.engine.wire.engine_state import EngineState, ModelState
-from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot
+from embedwell.engine.wire.engine_state import QUEUED_TOKENS, CounterSlot, EngineState, ModelState
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.inherited import InheritedModel
 from embedwell.launch.processes import Spawn

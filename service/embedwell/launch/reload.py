@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import Thread
 
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engine import ModelEngine

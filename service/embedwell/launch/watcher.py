@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from embedwell.engine.wire.shared_counters import CounterSlot
+from embedwell.engine.wire.engine_state import CounterSlot
 from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
@@ -19,7 +19,7 @@ from embedwell.launch.reload import (
     next_state,
     read_in_thread,
 )
-from embedwell.launch.signals import hangup_was_noted, was_signalled
+from embedwell.launch.supervised import hangup_was_noted, was_signalled
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,6 @@ from embedwell.routes.common.body import (
     input_list,
 )
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody, TokenLimit
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -29,6 +28,7 @@ from embedwell.routes.common.scores import (
     logits_to_scores,
     ranking,
 )
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.common.vllm_fields import Message, VLLMFields, conversation
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.tokens import Side

@@ -14,12 +14,12 @@ from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, in
 from embedwell.routes.common.common_fields import describe_fields, forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.documents import Documents, Flag, Ranked
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.options import OVERFLOW, Instruction, TruncateWord
 from embedwell.routes.common.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.prompts import Role

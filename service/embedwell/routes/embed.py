@@ -18,7 +18,6 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.multi_vectors import MultiVectorService
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_body import (
@@ -43,6 +42,7 @@ from embedwell.routes.common.response_types import (
     describe_request,
 )
 from embedwell.routes.common.router import RequestDep, api_router, complete_error
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.embed_sparse import (
     SparseArrays,
     as_arrays,

@@ -14,10 +14,10 @@ from embedwell.compute.served_model import ServedModel
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import InputBody, PromptBody
 from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
 

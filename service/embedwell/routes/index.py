@@ -166,6 +166,7 @@ ROUTES: Mapping[str, Sequence[RouteEntry]] = {
         ),
         *entries("GET", NATIVE, "/meta", tag="Weaviate", documented=False, computes=True),
     ],
+    "info": entries("GET", NATIVE, "/info", tag="status"),
     "unknown_model": entries(
         "GET POST", NATIVE, "/m/{path:path}", documented=False, by_fastapi=True
     ),

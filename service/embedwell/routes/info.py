@@ -1,24 +1,30 @@
-"""Description of the server and its model, which GET /info returns."""
+"""GET /info: description of the server and its model."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
+from fastapi import APIRouter, Query
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.compute.engine_set import EngineHandle, EngineSet
 from embedwell.routes.common.common_fields import forbid_extra
+from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
+from embedwell.routes.common.router import api_router
 from embedwell.routes.common.scores import RerankScore, rerank_score
+from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
+from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.classifier import ClassifierOptions, Task
-from embedwell_models.model_files.dimensions import AllowedDimensions
+from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.model_options import UnicodeForm
-from embedwell_models.vectors import INT8
+from embedwell_models.output_names import Task
+from embedwell_models.vectors import INT8, AllowedDimensions
 
+_MODEL = Query(description="Name of a served model. Default: the first one.", examples=[DEFAULT])
 _LIMIT_SETTINGS = (
     "max_body_bytes",
     "max_buffered_bytes",
@@ -200,6 +206,23 @@ class Info(TypedDict):
     max_batch_requests: None
     max_client_batch_size: int
     tokenization_workers: int
+
+
+def router(server: ServerState) -> APIRouter:
+    """Create the route /info."""
+    routes, models = api_router("status", ()), server.choice(lambda model: model)
+
+    @routes.get(
+        "/info",
+        summary="Describe the model, its precision, and the limits",
+        responses=route_responses((*AUTH_ERRORS, 404)),
+    )
+    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
+        chosen = models.choose(model)
+        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
+        return server_info(*parts, server.tasks_of(chosen))
+
+    return routes
 
 
 def server_info(

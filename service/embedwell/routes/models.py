@@ -14,14 +14,12 @@ from embedwell.http.error_responses import OPENAI
 from embedwell.http.request_context import MODEL_PREFIX
 from embedwell.routes.code_samples import ADDRESS, code_sample
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
-from embedwell.routes.common.server_state import ServerState
+from embedwell.routes.common.server_state import ModelRegistry, ServerState
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_files.classifier import Task
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI, Task
 
 Endpoint = Literal["embed", "rerank", "classify"]
 """Cohere's name of an API that a model answers."""

@@ -14,10 +14,10 @@ from embedwell.http.error_responses import OLLAMA
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.response_body import Matrix, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.output_names import DENSE, MULTI
 
 

@@ -16,9 +16,9 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OLLAMA
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry, tagged
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry, tagged
 from embedwell_models.checkpoint import safetensors_files
 
 _NEVER = "9999-12-31T23:59:59Z"

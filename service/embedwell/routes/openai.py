@@ -14,7 +14,6 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import WHOLE, Body, TextInputs, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.response_body import BinaryResponse, EncodingFormat, Matrix, Vector
 from embedwell.routes.common.response_types import (
     OpenAIEmbedding,
@@ -23,6 +22,7 @@ from embedwell.routes.common.response_types import (
     token_usage,
 )
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.embed_sparse import SparseArrays
 from embedwell.routes.jina import JinaEmbeddings

@@ -30,7 +30,6 @@ from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.response_body import (
     Array,
@@ -41,6 +40,7 @@ from embedwell.routes.common.response_body import (
     fastapi_response,
 )
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.positions.tables import Ints

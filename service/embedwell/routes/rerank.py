@@ -34,13 +34,13 @@ from embedwell.routes.common.documents import (
     rank_objects,
     rank_texts,
 )
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.scores import ACTIVATIONS, ranking, sigmoid
+from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell.routes.jina import JinaRanking
 from embedwell.routes.voyage import VoyageRanking
 from embedwell.routes.weaviate import WeaviateRanking

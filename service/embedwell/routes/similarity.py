@@ -22,7 +22,6 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import (
     TextsByPath,
 )
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.request_inputs import ImageInput
 from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.response_types import (
@@ -32,6 +31,7 @@ from embedwell.routes.common.response_types import (
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.similarity_bodies import (
     Best,
     Details,

@@ -1,25 +1,28 @@
-"""GET /live, /ready, /health, /info and /metrics: health checks, description and monitoring."""
+"""Health checks (GET /live, /ready and /health), GET /metrics, and POST /.
+
+POST / does what the model computes, as in TEI; of several models, the one in the path.
+"""
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, NotRequired, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NotRequired, Protocol
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import NonNegativeInt
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 from typing_extensions import TypedDict
 
 from embedwell.compute.admission import Admission
+from embedwell.compute.served_model import ServedModel
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.request_context import model_in_path
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
-from embedwell.routes.common.router import api_router, with_traits
-from embedwell.routes.common.server_state import ServerState
-from embedwell.routes.info import Info, server_info
-from embedwell_models.hub.sources import DEFAULT
-
-_MODEL = Query(description="Name of a served model. Default: the first one.", examples=[DEFAULT])
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.router import PATHS, api_router, with_traits
+from embedwell.routes.common.server_state import ModelChoice, ServerState, root_task
+from embedwell_models.output_names import DENSE, MULTI
 
 
 @forbid_extra
@@ -62,33 +65,8 @@ class ModelHealth(Protocol):
 
 
 def router(server: ServerState) -> APIRouter:
-    """Create the routes of health checks, and /info and /metrics."""
-    routes = health_router(server.models, server.shutting_down)
-    described = server.choice(lambda model: model)
-
-    @routes.get(
-        "/info",
-        summary="Describe the model, its precision, and the limits",
-        responses=route_responses((*AUTH_ERRORS, 404)),
-    )
-    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
-        chosen = described.choose(model)
-        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
-        return server_info(*parts, server.tasks_of(chosen))
-
-    @with_traits(routes, without_key=True, is_monitoring=True).get(
-        "/metrics",
-        summary="Prometheus metrics",
-        response_class=PlainTextResponse,
-        responses=route_responses((500,)),
-        name="metrics",
-    )
-    async def get_metrics() -> Response:
-        from prometheus_client import CONTENT_TYPE_LATEST  # see embedwell.telemetry.metrics
-
-        return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
-    return routes
+    """Create the routes of health checks."""
+    return health_router(server.models, server.shutting_down)
 
 
 def health_router(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> APIRouter:
@@ -155,3 +133,45 @@ def _check_some(models: Sequence[ModelHealth]) -> None:
             refusals.append(error)
     if models and len(refusals) == len(models):
         raise refusals[0]
+
+
+def metrics_router(server: ServerState) -> APIRouter:
+    """Create the route /metrics."""
+    routes = api_router("status", ())
+
+    @with_traits(routes, without_key=True, is_monitoring=True).get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses=route_responses((500,)),
+        name="metrics",
+    )
+    async def get_metrics() -> Response:
+        from prometheus_client import CONTENT_TYPE_LATEST  # see embedwell.telemetry.metrics
+
+        return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+class RootOfModels:
+    """ASGI application that answers a request as the route of the chosen model does."""
+
+    def __init__(self, routes: Mapping[str, Route], models: ModelChoice[ServedModel]) -> None:
+        """routes: the routes by path."""
+        self._routes, self._models = routes, models
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request; raises ServiceError."""
+        path = PATHS[root_task(self._models.choose())]
+        await self._routes[path].app(scope, receive, send)
+
+
+def root_router(server: ServerState) -> APIRouter:
+    """Create the undocumented route /: the route of the task that all models have, if they do."""
+    paths = {PATHS[root_task(model)] for model in server.models}
+    if len(paths) == 1:
+        return APIRouter(routes=[server.routes[paths.pop()].at("/")])
+    models = server.choice(lambda model: model, DENSE, MULTI)
+    root = RootOfModels(server.routes, models)
+    return APIRouter(routes=[Route("/", root, methods=["POST"])])

@@ -13,10 +13,10 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.common.vllm_fields import VLLMFields
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.read.spans import ByteOffsets, byte_offsets

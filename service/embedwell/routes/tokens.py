@@ -23,7 +23,6 @@ from embedwell.routes.common.body import (
     input_list,
     text_list,
 )
-from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, ReadingBody
 from embedwell.routes.common.request_inputs import Input
@@ -35,6 +34,7 @@ from embedwell.routes.common.response_body import (
     as_lists,
 )
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.token_results import (
     InputVectors,
     ResultFormat,

@@ -20,8 +20,7 @@ from embedwell.settings.setting_types import (
 )
 from embedwell_models.hub.bundles import BUNDLES
 from embedwell_models.hub.sources import DEFAULT, default_cache
-from embedwell_models.model_files.pooling_modes import MODES, Mode
-from embedwell_models.model_options import UnicodeForm
+from embedwell_models.model_options import MODES, Mode, UnicodeForm
 
 _ANY_NAME = "*"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.served_model import ServedModel
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.errors import ClientDisconnected
 from embedwell.http.request_context import RequestContext
 

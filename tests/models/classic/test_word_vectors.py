@@ -19,8 +19,8 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
-from embedwell_models.model_files.pooling_modes import MODES
-from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
+from embedwell_models.model_options import MODES
+from embedwell_models.tables import Array, PlainTable, ScaledTable, Table
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 ROWS = 20

@@ -11,7 +11,7 @@ from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.splade import MaskedLMWeights
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT

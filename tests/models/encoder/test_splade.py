@@ -11,7 +11,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder, load_masked_lm_weights
 from embedwell_models.errors import ModelError
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.vectors import Floats
 from tests.models.sparse_encoder import write_masked_lm
 

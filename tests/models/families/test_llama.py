@@ -9,7 +9,7 @@ import pytest
 
 from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
-from embedwell_models.families import remote_code
+from embedwell_models.families import unread_config
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
@@ -201,7 +201,7 @@ REPOSITORIES = {
 
 
 def test_every_repository_that_is_known_by_its_name_is_tested() -> None:
-    file = Path(remote_code.__file__).with_name("bidirectional_code.toml")
+    file = Path(unread_config.__file__).with_name("bidirectional_code.toml")
     assert REPOSITORIES.keys() == {*tomllib.loads(file.read_text())["repositories"]}
 
 

@@ -14,8 +14,7 @@ from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
 from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.pooling_modes import MODES
-from embedwell_models.model_options import ModelOptions
+from embedwell_models.model_options import MODES, ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case

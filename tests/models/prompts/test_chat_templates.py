@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
-from embedwell_models.model_files.rerank_formats import NAMES
+from embedwell_models.model_options import RERANK_FORMATS
 from embedwell_models.tokenizer.formats import (
     PairFormat,
     PromptSlot,
@@ -152,7 +152,7 @@ def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_named_format_has_one_place_for_each_text(name: str) -> None:
     pair_format = FORMATS[name].pair_format()
-    assert name in NAMES
+    assert name in RERANK_FORMATS
     if isinstance(pair_format, SeparateFormat):  # it has them by its fields
         return
     takes_instruction = name != "llama-nemotron-rerank"

@@ -12,7 +12,7 @@ from tokenizers import normalizers
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
-from embedwell_models.tokenizer.loading.other_tokenizers import CHARACTER_FILE
+from embedwell_models.tokenizer.loading.tokenizer_kind import CHARACTER_FILE
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import raw
 from tests.models.published_pieces import DECOMPOSED, write_published

@@ -10,7 +10,7 @@ import torch
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder
-from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.outputs import SparseVector
 from embedwell_models.torch_backend.linear import TorchLinearFactory

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from embedwell.compute.activity import Activity, Heartbeat, is_busy, last_use
-from embedwell.engine.wire.shared_counters import (
+from embedwell.engine.wire.engine_state import (
     OPEN_REQUESTS,
     QUEUED_TOKENS,
     CounterSlot,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedwell.compute.admission import Admission, KnownRate, check_unread
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters, counters_file
+from embedwell.engine.wire.engine_state import CounterSlot, SharedCounters, counters_file
 from embedwell.errors import Overloaded, TooLarge
 
 

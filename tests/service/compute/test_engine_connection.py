@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from embedwell.compute.engine_connection import EngineConnection
-from embedwell.engine.wire.framing import HttpProcessConnection, Message, pack
+from embedwell.engine.wire.engine_sockets import HttpProcessConnection, Message, pack
 from embedwell.engine.wire.messages import Failure, Job, Result, pack_results, unpack_jobs
 from embedwell.errors import EncodingFailed, EngineDied, EngineUnavailable
 from embedwell_models.encoder.batch import FlatRows

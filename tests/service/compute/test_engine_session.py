@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from embedwell.compute.engine_session import EngineSession, ReportedRate
-from embedwell.engine.wire.engine_sockets import EngineSocket
-from embedwell.engine.wire.engine_state import EngineProgress, EngineState, ModelState
-from embedwell.engine.wire.framing import MessageReader, pack
+from embedwell.engine.wire.engine_sockets import EngineSocket, MessageReader, pack
+from embedwell.engine.wire.engine_state import (
+    EngineProgress,
+    EngineState,
+    ModelState,
+    SharedCounters,
+)
 from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_jobs
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, ShuttingDown
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.output_names import DENSE

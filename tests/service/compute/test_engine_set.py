@@ -11,9 +11,8 @@ from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.engine_set import EngineSet
 from embedwell.compute.replaying_engine import ReplayingEngine
 from embedwell.engine.wire.engine_sockets import EngineSocket
-from embedwell.engine.wire.engine_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState, SharedCounters
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineDied, EngineUnavailable, EngineUnresponsive
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.output_names import DENSE

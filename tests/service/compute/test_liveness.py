@@ -1,8 +1,7 @@
 """Whether an engine responds: its progress, and its processor time."""
 
 from embedwell.compute.liveness import Liveness
-from embedwell.engine.wire.engine_state import EngineProgress
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import EngineProgress, SharedCounters
 
 
 def check(liveness: Liveness, count: int, waiting: bool = True) -> list[str]:

@@ -10,8 +10,8 @@ from embedwell.compute.admission import Admission, KnownRate
 from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.request_costs import RequestCosts
 from embedwell.compute.request_reader import RequestReader
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs

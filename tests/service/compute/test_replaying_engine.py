@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from embedwell.compute.replaying_engine import Quarantine, ReplayingEngine
+from embedwell.engine.wire.engine_state import SharedCounters, counters_file
 from embedwell.engine.wire.messages import IMAGE, EngineDescription, Job, Result, pack_pixels
-from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
 from embedwell.errors import (
     EncodingFailed,
     EngineCrash,

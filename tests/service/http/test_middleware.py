@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.errors import BadRequest, Overloaded
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import ApiKeys, BrowserChecks

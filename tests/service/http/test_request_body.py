@@ -17,8 +17,7 @@ import pytest
 from starlette.types import Message
 
 from embedwell.compute.memory_budget import MemoryBudget, Reservation, SlowClient
-from embedwell.http.http_limits import HttpLimits, Timeouts
-from embedwell.http.request_body import LimitedReceive
+from embedwell.http.http_limits import HttpLimits, LimitedReceive, Timeouts
 from embedwell.http.request_context import RequestContext
 from tests.service.http.protocol.raw_http import connect
 from tests.service.responses import error

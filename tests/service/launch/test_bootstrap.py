@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.engine.worker.cpus import node_cpus
 from embedwell.launch.bootstrap import (
     default_workers,
     open_exclusive,
@@ -17,7 +16,7 @@ from embedwell.launch.bootstrap import (
     place_engines,
 )
 from embedwell.settings.settings import Settings
-from embedwell_models.encoder.cpus import available_cpus, within_quotas
+from embedwell_models.encoder.cpus import available_cpus, node_cpus, within_quotas
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(

@@ -16,7 +16,7 @@ from embedwell import __version__
 from embedwell.compute.admission import Admission, KnownRate
 from embedwell.compute.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import request_connection
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.errors import EngineUnavailable, Overloaded, ServiceError
 from embedwell.http.request_context import ModelPaths
 from embedwell.routes.info import Info, server_info
@@ -27,8 +27,8 @@ from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.library import best_isa, features
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.dimensions import AllowedDimensions
 from embedwell_models.model_files.vector_recipe import VectorRecipe
+from embedwell_models.vectors import AllowedDimensions
 from tests.conftest import COMPILED, Folder
 from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
+from embedwell.settings.setting_types import address_to_ask, is_loopback, is_wildcard
 from embedwell.settings.settings import Settings
 
 
@@ -67,3 +68,25 @@ def test_a_device_that_is_not_supported_is_refused_at_start(device: str) -> None
     result = CliRunner().invoke(main, ["serve", "--device", device])
     assert result.exit_code == 2
     assert f"the device '{device}' is not supported: give auto, cpu, cuda" in result.output
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback", "wildcard", "asked"),
+    [
+        ("127.0.0.1", True, False, "127.0.0.1"),
+        ("127.0.1.1", True, False, "127.0.1.1"),
+        ("::1", True, False, "[::1]"),
+        ("localhost", True, False, "localhost"),
+        ("0.0.0.0", False, True, "127.0.0.1"),
+        ("::", False, True, "[::1]"),
+        ("0:0:0:0:0:0:0:0", False, True, "[::1]"),
+        ("192.0.2.1", False, False, "192.0.2.1"),
+        ("2001:db8::1", False, False, "[2001:db8::1]"),
+        ("a.example", False, False, "a.example"),
+    ],
+)
+def test_an_address_is_for_this_machine_all_or_one_network(
+    host: str, loopback: bool, wildcard: bool, asked: str
+) -> None:
+    assert (is_loopback(host), is_wildcard(host)) == (loopback, wildcard)
+    assert address_to_ask(host) == asked

@@ -15,9 +15,13 @@ from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.pooling import SPLADE
-from embedwell_models.model_files.pooling_modes import AUTO, MODES
-from embedwell_models.model_files.rerank_formats import CHOICES
-from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
+from embedwell_models.model_options import (
+    AUTO,
+    DEFAULT_OPTIONS,
+    MODES,
+    RERANK_CHOICES,
+    ModelOptions,
+)
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 
@@ -48,7 +52,7 @@ def test_every_pooling_can_be_set() -> None:
 
 
 def test_every_format_of_rerankers_can_be_set() -> None:
-    assert set(get_args(Settings.model_fields["rerank_format"].annotation)) == {*CHOICES}
+    assert set(get_args(Settings.model_fields["rerank_format"].annotation)) == {*RERANK_CHOICES}
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.core import Metric
 
-from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
+from embedwell.engine.wire.engine_state import SharedCounters, counters_file
 from embedwell.http.request_context import RequestContext
 from embedwell.telemetry.metrics import Histogram, Metrics
 

@@ -9,8 +9,8 @@ from tokenizers import AddedToken, Tokenizer
 
 from embedwell_models.config.json_config import read_object
 from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading.tokenizer_kind import TOKEN_FILES
 
-FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -23,7 +23,7 @@ class AddedTokens:
 
     def __init__(self, folder: Path, file_tokens: Mapping[int, AddedToken]) -> None:
         """file_tokens: id -> added token in tokenizer.json."""
-        config, special_map, ids = (_read(folder / name) for name in FILES)
+        config, special_map, ids = (_read(folder / name) for name in TOKEN_FILES)
         decoder = config.get("added_tokens_decoder")
         self.options = config if decoder is not None else {**config, **special_map}
         special = _special_tokens(self.options)

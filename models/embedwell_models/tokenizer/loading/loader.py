@@ -14,14 +14,9 @@ from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
-from embedwell_models.tokenizer.loading import (
-    added_tokens,
-    contradictions,
-    other_tokenizers,
-    tokenizer_class,
-)
+from embedwell_models.tokenizer.loading import added_tokens, tokenizer_class, tokenizer_kind
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.loading.other_tokenizers import Reader, find_reader
+from embedwell_models.tokenizer.loading.tokenizer_kind import Reader, find_reader
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
 from embedwell_models.tokenizer.special_tokens import append_eos
 from embedwell_models.tokenizer.tokens import Side, read_side
@@ -90,16 +85,8 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
             rust.add_special_tokens([AddedToken(known, normalized=False, special=True)])
 
 
-def files(folder: Path) -> list[Path]:
-    """Return the files of a folder that determine the token ids of a text."""
-    reader = None if other_tokenizers.find(folder) else find_reader(folder)
-    names = ["tokenizer.json", *added_tokens.FILES, *other_tokenizers.FILES]
-    names += reader.files if reader else ()
-    return [path for name in names if (path := folder / name).exists()]
-
-
 def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
-    if other := other_tokenizers.find(folder):
+    if other := tokenizer_kind.find(folder):
         load_other: LoadOther = pkgutil.resolve_name(other.load)
         return load_other(folder, lowercase, special_tokens)
     reader = None if file_only else find_reader(folder)
@@ -140,7 +127,7 @@ def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
 
     Raises ModelError for a class in remote code, and for options that contradict tokenizer.json.
     """
-    name = tokenizer_class.read_name(folder)
+    name = tokenizer_kind.read_name(folder)
     override = tokenizer_class.override(name) or tokenizer_class.override_of(_family(folder), name)
     rust = reader.read(folder, _special(folder, reader)) if reader else _from_file(folder)
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
@@ -149,11 +136,11 @@ def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
     if tokenizer_class.lowercases(folder, name):
         _lowercase_first(rust)
     if reader is None:
-        contradictions.refuse(rust, added, name)
+        tokenizer_class.refuse_contradictions(rust, added, name)
     added.add(rust)
     if _adds_eos(folder, added):
         append_eos(rust, added.name("eos"))
-    contradictions.warn(folder, rust, added)
+    tokenizer_class.warn_of_special_tokens(folder, rust, added)
     return rust
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from embedwell.engine.wire.framing import MessageToSend
+from embedwell.engine.wire.engine_sockets import MessageToSend
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.output_names import DENSE
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from embedwell.engine.wire.framing import HttpProcessConnection
+from embedwell.engine.wire.engine_sockets import HttpProcessConnection
 from embedwell.engine.wire.messages import Failure, Job, Result
 from embedwell.engine.worker.forward import BatchTexts, BatchVectors, TextFailure
 from embedwell.engine.worker.scheduler import JobTexts, Scheduler

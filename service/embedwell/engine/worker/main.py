@@ -10,9 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from embedwell import __version__
-from embedwell.engine.wire.engine_state import EngineProgress
+from embedwell.engine.wire.engine_state import EngineProgress, SharedCounters
 from embedwell.engine.wire.messages import EngineDescription
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.batch_sizing import BatchLimit, BatchSizing, choose_batch_limit
 from embedwell.engine.worker.load import load_as

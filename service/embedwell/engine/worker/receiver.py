@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from embedwell.engine.wire.engine_sockets import accept_connection
-from embedwell.engine.wire.framing import HttpProcessConnection, Message
+from embedwell.engine.wire.engine_sockets import HttpProcessConnection, Message, accept_connection
 from embedwell.engine.wire.messages import unpack_jobs
 from embedwell.engine.worker.job_table import JobTable
 

@@ -19,7 +19,6 @@ from embedwell.errors import (
     ServiceError,
     TooManyConnections,
 )
-from embedwell.http.headers import Headers, merge_headers
 from embedwell.http.http_limits import AllowedRequests, ConnectionLimit
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.request_cycle import Header, RequestCycle, date_headers, encode_head
@@ -30,7 +29,7 @@ from embedwell.http.protocol.transport import (
     has_end_of_input,
     seconds_unread,
 )
-from embedwell.http.request_context import RequestContext
+from embedwell.http.request_context import Headers, RequestContext, merge_headers
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, wraps
@@ -22,10 +22,44 @@ from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
 from embedwell.http.validation_errors import invalid_body
 from embedwell.routes.common.body import Body, check_json_parts
-from embedwell.routes.common.offered_routes import advice
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.options import truncation_advice
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
+from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
+
+PATHS = {
+    "classify": "/predict",
+    "rerank": "/rerank",
+    DENSE: "/embed",
+    MULTI: "/embed",
+    SPARSE: "/embed_sparse",
+    DECISION: "/v1/decisions",
+    LABELS: "/zero-shot-classification",
+}
+"""Path of each task or output of a model."""
+
+_TASKS = {
+    "embed": f"{PATHS[DENSE]}, or to /similarity to compare texts",
+    **{task: PATHS[task] for task in ("classify", "rerank")},
+}
+_OUTPUTS = {
+    DENSE: f"POST {PATHS[DENSE]}",
+    MULTI: f"POST {PATHS[MULTI]}, a vector for each token",
+    SPARSE: f"POST {PATHS[SPARSE]}",
+    SPARSE_QUERY: "of queries",
+    DECISION: f"POST {PATHS[DECISION]}",
+    LABELS: f"POST {PATHS[LABELS]}",
+}
+
+
+def advice(offered: Collection[str]) -> str:
+    """Return the end of a message: the routes of a task, or of outputs; "" for nothing."""
+    tasks = [_TASKS[name] for name in offered if name in _TASKS]
+    if tasks:
+        return f"; send the request to {tasks[0]}"
+    outputs = " and ".join(f"{name} ({_OUTPUTS[name]})" for name in offered)
+    return outputs and f"; it has {outputs}"
+
 
 # Bytes; parsing so many takes a few milliseconds, independent of their content.
 _SMALL_BODY = 1 << 16

@@ -18,8 +18,8 @@ from embedwell_classic.compress.forms import (
     split_rows,
 )
 from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
+from embedwell_models import tables
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import stored
 from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 
@@ -120,7 +120,7 @@ BANDED = vectors(300, 12) * np.linspace(0.1, 2, 12, dtype=np.float32)
 
 def decoded(text: str) -> Floats:
     """Split rows into tiers and decode them."""
-    rows: Floats = stored.build(as_parts(split_rows(BANDED, parse_bands(text))))[:]
+    rows: Floats = tables.build(as_parts(split_rows(BANDED, parse_bands(text))))[:]
     return rows
 
 
@@ -145,7 +145,7 @@ def test_bands_after_the_last_row_are_left_out() -> None:
 
 
 def test_a_row_is_the_same_bits_whatever_is_read_with_it() -> None:
-    table = stored.build(as_parts(split_rows(BANDED, parse_bands("20:12,60:11,rest:7"))))
+    table = tables.build(as_parts(split_rows(BANDED, parse_bands("20:12,60:11,rest:7"))))
     everything, shuffled = table[:], np.random.default_rng(0).permutation(len(BANDED))
     for size in (1, 2, 7, 64, 300):
         chosen = shuffled[:size]

@@ -6,7 +6,7 @@ import pytest
 
 from embedwell_classic.tokenizers.characters import CharacterTokenizer
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import CHARACTER_FILE
+from embedwell_models.tokenizer.loading.tokenizer_kind import CHARACTER_FILE
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 

@@ -11,7 +11,7 @@ from transformers import BertJapaneseTokenizer, PhobertTokenizer
 
 from embedwell_models.errors import ModelError, UnsplittableTextError
 from embedwell_models.hub import conversion
-from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.loading import loader, tokenizer_kind
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.segmented_files import (
     JAPANESE,
@@ -153,7 +153,7 @@ def test_the_extra_is_named_where_it_is_missing(
 def test_the_vocabulary_needs_no_conversion(japanese: Path, phobert: Path) -> None:
     for folder, names in ((japanese, {"vocab.txt"}), (phobert, {"vocab.txt", "bpe.codes"})):
         assert "tokenizer.json" not in conversion.missing_files(folder)
-        assert names <= {path.name for path in loader.files(folder)}
+        assert names <= {path.name for path in tokenizer_kind.files(folder)}
 
 
 def test_lines_without_a_count_are_refused(tmp_path: Path) -> None:

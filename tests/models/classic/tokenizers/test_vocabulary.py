@@ -17,7 +17,7 @@ from embedwell_classic.tokenizers.vocabulary import (
     read_vocabulary,
 )
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.other_tokenizers import LISTED, MAPPED
+from embedwell_models.tokenizer.loading.tokenizer_kind import LISTED, MAPPED
 from tests.models.word_files import WORDS, write_fasttext
 
 LISTED_WORDS = ["the", "", "日本", "straße", "the thing", "😀", *map(str, range(5000))]

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Rust
 from transformers import AutoTokenizer, Siglip2Tokenizer
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.loading import loader, tokenizer_kind
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds, raw
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -38,7 +38,7 @@ def test_the_error_names_the_folder_of_a_broken_tokenizer(tmp_path: Path) -> Non
 
 def test_tokenizer_json_takes_precedence_over_older_files(tmp_path: Path) -> None:
     folder = kinds.write("wordlevel", raw.write("bert", tmp_path))
-    assert loader.files(folder) == [folder / "tokenizer.json"]
+    assert tokenizer_kind.files(folder) == [folder / "tokenizer.json"]
     assert len(Tokenizer(folder, 64).encode(["the work"])[0].ids) == 2
 
 
@@ -317,7 +317,7 @@ def test_a_tokenizer_that_needs_another_library_is_refused(
 
 def test_the_files_beside_tokenizer_json_determine_ids_too(tmp_path: Path) -> None:
     folder = write(tmp_path, "wordpiece", **options(do_lower_case=True), added_tokens={})
-    names = [path.name for path in loader.files(folder)]
+    names = [path.name for path in tokenizer_kind.files(folder)]
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
 
 

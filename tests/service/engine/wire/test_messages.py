@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedwell.engine.wire.framing import Message, MessageReader, MessageToSend, pack
+from embedwell.engine.wire.engine_sockets import Message, MessageReader, MessageToSend, pack
 from embedwell.engine.wire.messages import (
     CONTENT,
     IMAGE,

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from embedwell.engine.wire.engine_state import EngineProgress
+from embedwell.engine.wire.engine_state import CounterSlot, EngineProgress, SharedCounters
 from embedwell.engine.wire.messages import Result, TokenIds
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.receiver import CLOSED, ReceivedMessages

@@ -8,8 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from embedwell.engine.wire.engine_sockets import handoff_pair, request_connection
-from embedwell.engine.wire.framing import MessageReader, pack
+from embedwell.engine.wire.engine_sockets import (
+    MessageReader,
+    handoff_pair,
+    pack,
+    request_connection,
+)
 from embedwell.engine.wire.messages import Job, pack_jobs
 from embedwell.engine.worker.job_table import JobTable
 from embedwell.engine.worker.receiver import CLOSED, Connections, ReceivedMessages, Receiver

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.errors import BadRequest, ClientDisconnected
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import BrowserChecks

@@ -1,12 +1,11 @@
-"""Parts of tables that do not fit together are refused by name."""
+"""Tables and matrices: parts that do not fit together are refused by name."""
 
 import numpy as np
 import pytest
 
+from embedwell_models import tables
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import stored
-from embedwell_models.tables.stored import TensorNames
-from embedwell_models.tables.table import Array
+from embedwell_models.tables import Array, LayerMatrix, TensorNames
 
 NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
 CODES = np.zeros((5, 3), np.uint8)
@@ -48,17 +47,32 @@ def test_names_of_parts_are_translated_both_ways() -> None:
 )
 def test_parts_that_do_not_fit_are_refused(parts: dict[str, Array], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        stored.build(parts)
+        tables.build(parts)
 
 
 def test_a_code_without_a_vector_and_infinity_are_refused() -> None:
     parts: dict[str, Array] = {"token_codes": CODES, "token_codebooks": CODEBOOKS}
     names = {"a.codes": "token_codes", "a.codebooks": "token_codebooks"}
-    stored.check(parts, names)
+    tables.check(parts, names)
     with pytest.raises(ModelError, match=r"a\.codes has codes beyond the 4"):
-        stored.check(parts | {"token_codes": CODES + np.uint8(4)}, names)
+        tables.check(parts | {"token_codes": CODES + np.uint8(4)}, names)
     with pytest.raises(ModelError, match=r"a\.codebooks has NaN or infinity"):
-        stored.check(parts | {"token_codebooks": CODEBOOKS * np.inf}, names)
+        tables.check(parts | {"token_codebooks": CODEBOOKS * np.inf}, names)
     brain = np.full((2, 2), 0x7F80, np.uint16)  # infinity in bfloat16
     with pytest.raises(ModelError, match="a has NaN or infinity"):
-        stored.check({"token_table": brain}, {"a": "token_table"})
+        tables.check({"token_table": brain}, {"a": "token_table"})
+
+
+def test_rows_are_those_of_the_decoded_matrix() -> None:
+    whole = np.arange(12, dtype=np.float32).reshape(4, 3)
+    matrix = LayerMatrix("a", (4, 3), whole.copy)
+    rows = matrix.rows(1, 3)
+    assert rows.shape == (2, 3)
+    assert np.array_equal(rows.to_float32(), whole[1:3])
+    assert np.array_equal(matrix[np.array([3, 0])], whole[[3, 0]])
+
+
+def test_parts_of_another_shape_are_refused_by_name() -> None:
+    matrix = LayerMatrix("the layer", (4, 3), lambda: np.zeros((3, 4), np.float32))
+    with pytest.raises(ModelError, match="the layer: its parts have the shapes of"):
+        matrix.to_float32()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedwell.errors import BadRequest, UnknownModel
-from embedwell.routes.common.model_registry import (
+from embedwell.routes.common.server_state import (
     ModelChoice,
     ModelRegistry,
     ServedNames,

@@ -1,14 +1,27 @@
-"""Tokenizers that are not in a tokenizer.json: how a folder is recognised, and what loads it."""
+"""Kind of a folder's tokenizer: the class that it names, and what loads one without tokenizer.json.
+
+Here is nothing of the library of tokenizers, which an engine does not need.
+"""
 
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING, Any
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, read_name
+from embedwell_models.errors import ModelError
+from embedwell_models.families import index
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+JAPANESE = "BertJapaneseTokenizer"
+# Keys of that class, which a folder may use without naming that class.
+_SUPPORTED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
+TOKEN_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+"""Files with options, special and added tokens next to tokenizer.json."""
 
 MAPPED = "vocabulary.safetensors"
 """File with a vocabulary of words and its options, which `embedwell convert` writes."""
@@ -75,7 +88,7 @@ class Reader:
     files: tuple[str, ...]
     splits_at_spaces: bool
 
-    def read(self, folder: Path, special: Mapping[str, str]) -> Tokenizer:
+    def read(self, folder: Path, special: Mapping[str, str]) -> "Tokenizer":
         """Read the tokenizer of a folder; raises ModelError. special: the token of each role."""
         function: Callable[[Path, Mapping[str, str]], Tokenizer]
         function = pkgutil.resolve_name(self.function)
@@ -118,3 +131,47 @@ def find_reader(folder: Path) -> Reader | None:
 def _is_basic(options: JsonConfig) -> bool:
     # Without MeCab, the class splits like BertTokenizer.
     return bool(options.get("word_tokenizer_type", "basic") == "basic")
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that determine the token ids of a text."""
+    reader = None if find(folder) else find_reader(folder)
+    names = ["tokenizer.json", *TOKEN_FILES, *FILES]
+    names += reader.files if reader else ()
+    return [path for name in names if (path := folder / name).exists()]
+
+
+def read_name(folder: Path) -> str:
+    """Read the name of the class, or the model_type if the files name no class.
+
+    Raises ModelError for remote code without the name of a known class, and for classes that split
+    words with other libraries.
+    """
+    config = JsonConfig.optional(folder / "config.json")
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    custom = _custom_class(options.get("auto_map"))
+    if custom and stem(custom) not in _KNOWN:
+        raise ModelError(f"{folder}: its tokenizer {custom} is code of the model, which is not run")
+    named = custom or options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
+    if named != JAPANESE or options.get("word_tokenizer_type", "basic") == "basic":
+        for key, value in _SUPPORTED.items():
+            options.require(key, value)
+    name: str = named or config.get("model_type", "")
+    if name.lower().startswith("roformer"):
+        raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")
+    return name
+
+
+def stem(name: str) -> str:
+    """Return the stem of a tokenizer_class, or a model_type, in lowercase without - and _."""
+    return re.sub("[-_]", "", name.removesuffix("Fast").removesuffix("Tokenizer")).lower()
+
+
+_KNOWN = {stem(name) for name in index.TOKENIZER_OVERRIDES}
+
+
+def _custom_class(auto_map: Any) -> str:
+    # Older files list the slow and the fast class without keys.
+    names = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
+    listed = names if isinstance(names, list) else [names]
+    return next((name.rpartition(".")[2] for name in listed if isinstance(name, str)), "")

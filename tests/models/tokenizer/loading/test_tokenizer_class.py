@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading.added_tokens import ROLES
-from embedwell_models.tokenizer.loading.contradictions import FRAMES, OPTIONS
+from embedwell_models.tokenizer.loading.tokenizer_class import FRAMES, OPTIONS
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 

@@ -1,1 +1,0 @@
-"""Tables of vectors in numpy, whose rows are decoded when they are read."""
