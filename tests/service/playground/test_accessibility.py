@@ -146,6 +146,23 @@ def test_the_theme_is_chosen_and_remembered(open_view: OpenView) -> None:
     assert page.evaluate(color) == "rgb(18, 23, 22)"
 
 
+@pytest.mark.parametrize(("width", "nav_is_below"), [(1280, False), (1024, True), (720, True)])
+def test_the_header_has_the_settings_in_its_first_row(
+    open_view: OpenView, width: int, nav_is_below: bool
+) -> None:
+    page = open_view("server")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_selector(LOADED["server"])
+    parts = [page.locator(f"header {part}") for part in (".brand", "nav", ".settings")]
+    brand, nav, settings = (part.bounding_box() for part in parts)
+    assert brand and nav and settings
+    assert settings["y"] < brand["y"] + brand["height"]
+    assert settings["x"] + settings["width"] > width * 0.95
+    assert (nav["y"] >= settings["y"] + settings["height"]) == nav_is_below
+    tops = "links => links.map(link => link.offsetTop)"
+    assert len({*page.locator("nav a").evaluate_all(tops)}) == 1
+
+
 @pytest.mark.parametrize("kind", ["one model", "several models"])
 def test_the_header_of_a_phone_leaves_the_room_to_the_view(
     server: Server, several: SeveralModels, open_view: OpenView, kind: str

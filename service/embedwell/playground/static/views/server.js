@@ -105,8 +105,8 @@ function Live({ readings, error, several }) {
       ${measured(short(rates.requests.at(-1)), `requests per second${several ? ", all models" : ""}`)}
       ${measured(short(rates.tokens.at(-1)), "tokens per second")}
       ${measured(total(now, "embedwell_queued_tokens"), "tokens queued")}
-      ${measured(milliseconds(0.5), "median latency, last 10 s")}
-      ${measured(milliseconds(0.99), "99th percentile, last 10 s")}
+      ${measured(milliseconds(0.5), "median latency, last 10\u00a0s")}
+      ${measured(milliseconds(0.99), "99th percentile, last 10\u00a0s")}
       ${measured(total(now, "embedwell_engine_restarts"), "engine restarts")}
     </div>
     <div class=${error ? "columns stale" : "columns"}>${chart("requests")}${chart("tokens")}</div>`;
