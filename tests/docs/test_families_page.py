@@ -15,7 +15,9 @@ from embedwell_models.families import by_model_type
 from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
 from embedwell_models.families.heads import decoder
 from embedwell_models.model_description import ModelDescription
+from tests.docs.generated import assert_current
 
+WRITE = "python -m docs.build.families_page"
 REFUSED = refused()
 SIZES = {
     **{"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
@@ -27,11 +29,11 @@ SIZES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_its_lists(name: str) -> None:
     text = (DOCS / name).read_text(encoding="utf-8")
-    assert text == page(name), "run python -m docs.build.families_page"
+    assert_current(text, page(name), WRITE)
 
 
 def test_the_index_has_the_module_of_each_family() -> None:
-    assert INDEX.read_text(encoding="utf-8") == index(), "run python -m docs.build.families_page"
+    assert_current(INDEX.read_text(encoding="utf-8"), index(), WRITE)
 
 
 def test_families_share_a_row_with_the_model_types_of_all() -> None:
