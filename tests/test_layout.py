@@ -194,21 +194,24 @@ def test_every_package_is_in_the_wheel_and_checked() -> None:
     files = (path for root in ("models", "service") for path in (ROOT / root).glob("*/__init__.py"))
     packages = {path.parent.name for path in files}
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    wheel = {Path(path).name for path in tools["hatch"]["build"]["targets"]["wheel"]["packages"]}
-    assert packages == wheel
-    assert packages == {*tools["check-wheel-contents"]["toplevel"]}
-    assert packages <= {*tools["mypy"]["packages"]}
-    assert packages == {*WINGS, *CORE, "embedwell_client"}
+    wheel = tools["hatch"]["build"]["targets"]["wheel"]["packages"]
+    named = {
+        "pyproject.toml, packages of the wheel": {Path(path).name for path in wheel},
+        "pyproject.toml, toplevel": {*tools["check-wheel-contents"]["toplevel"]},
+        "pyproject.toml, packages of mypy": {
+            name for name in tools["mypy"]["packages"] if name.startswith("embedwell")
+        },
+        "tests/test_layout.py, WINGS": {*WINGS, *CORE, "embedwell_client"},
+    }
+    wrong = {place: packages ^ names for place, names in named.items() if names != packages}
+    assert not wrong, "add these packages there, or remove those that are gone"
 
 
 def test_the_packages_of_models_do_not_know_those_of_the_service() -> None:
-    packages = [path for path in (ROOT / "models").iterdir() if (path / "__init__.py").is_file()]
-    assert {path.name for path in packages} == {
-        *("embedwell_models", "embedwell_classic", "embedwell_decide"),
-        *("embedwell_formats", "embedwell_prompts", "embedwell_rare", "embedwell_vision"),
-    }
-    paths = [path for package in packages for path in package.rglob("*.py")]
-    assert not violations(paths, modules_of_the_service)
+    paths = [*(ROOT / "models").glob("embedwell*/**/*.py")]
+    assert {*MODELS} < {*paths}
+    wrong = violations(paths, modules_of_the_service)
+    assert not wrong, "move what uses them to a package in service/"
 
 
 def imports_from_later_packages(path: Path) -> Iterator[str]:
@@ -216,6 +219,9 @@ def imports_from_later_packages(path: Path) -> Iterator[str]:
     if package == "__init__":  # the facade
         return
     order = (WINGS[root][0] if root in WINGS else CORE[root]).split()
+    if package not in order:
+        yield f"{package} itself has no place there"
+        return
     allowed = order[: order.index(package) + 1]
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
@@ -225,15 +231,17 @@ def imports_from_later_packages(path: Path) -> Iterator[str]:
 
 
 def test_packages_import_only_from_those_before_them() -> None:
-    assert not violations([*MODELS, *SERVICE, *WING_FILES], imports_from_later_packages)
+    wrong = violations([*MODELS, *SERVICE, *WING_FILES], imports_from_later_packages)
+    assert not wrong, "import only from those before it in the order of CORE or WINGS"
 
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_wing_imports_the_core_and_the_wings_that_it_names(wing: str) -> None:
     forbidden = {*WINGS} - {wing, *WINGS[wing][1]}
     paths = [path for path in WING_FILES if wing in path.parts]
-    assert paths
-    assert not violations(paths, lambda path: forbidden & {*imported_packages(path)})
+    assert paths, "remove it from WINGS"
+    wrong = violations(paths, lambda path: forbidden & {*imported_packages(path)})
+    assert not wrong, "name the wings that it imports in WINGS"
 
 
 def modules_of_wings(names: Iterable[str]) -> list[str]:
@@ -242,19 +250,23 @@ def modules_of_wings(names: Iterable[str]) -> list[str]:
 
 def test_the_core_imports_nothing_of_a_wing() -> None:
     core = [*MODELS, *SERVICE]
-    assert not violations(core, lambda path: modules_of_wings(imported_modules(path)))
+    imported = violations(core, lambda path: modules_of_wings(imported_modules(path)))
+    assert not imported, "load a wing by its name, in a file of REGISTRIES"
     others = [path for path in core if relative_path(path) not in REGISTRIES]
-    assert not violations(others, lambda path: modules_of_wings(strings(path)))
+    named = violations(others, lambda path: modules_of_wings(strings(path)))
+    assert not named, "name a wing only in a file of REGISTRIES"
 
 
 @pytest.mark.parametrize("path", sorted(REGISTRIES))
 def test_the_names_in_a_registry_are_those_of_wings(path: str) -> None:
     names = modules_of_wings(strings(ROOT / path))
-    assert names and all(pkgutil.resolve_name(name) for name in names)
+    assert names, "remove it from REGISTRIES"
+    assert all(pkgutil.resolve_name(name) for name in names)
 
 
 def test_each_command_and_router_of_the_tables_exists() -> None:
-    assert {doors.load(name).name for name in doors.COMMANDS.values()} == {*doors.COMMANDS}
+    names = {name: doors.load(path).name for name, path in doors.COMMANDS.items()}
+    assert names == {name: name for name in names}, "a command has the name of its key in COMMANDS"
     assert all(callable(doors.load(name)) for name in doors.ROUTES.values())
 
 
@@ -264,7 +276,8 @@ def test_starting_the_server_loads_no_wing() -> None:
         "from embedwell import doors\n"
         f"wings = { {*WINGS} }\n"
         "core = [name for name in doors.ROUTES.values() if name.split('.')[0] not in wings]\n"
-        "assert [*map(doors.load, core)] and not wings & {*sys.modules}"
+        "assert [*map(doors.load, core)]\n"
+        "assert not wings & {*sys.modules}, wings & {*sys.modules}"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -280,7 +293,8 @@ def test_a_model_in_safetensors_loads_no_wing(minilm_folder: Path) -> None:
         "folder = resolve(sys.argv[1]); model = Embedder.load(folder, device='cpu')\n"
         "assert model.embed(['a text']).any()\n"
         "assert model_fingerprint.fingerprint(ModelDescription.read(folder))\n"
-        f"assert not { {*WINGS} } & {{name.split('.')[0] for name in sys.modules}}"
+        f"loaded = { {*WINGS} } & {{name.split('.')[0] for name in sys.modules}}\n"
+        "assert not loaded, loaded"
     )
     command = [sys.executable, "-c", program, str(minilm_folder)]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -291,7 +305,7 @@ def test_only_routes_name_routes() -> None:
     def find(path: Path) -> list[str]:
         return [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
 
-    assert not violations(BEFORE_ROUTES, find)
+    assert not violations(BEFORE_ROUTES, find), "let a route say it: see RouteTraits"
 
 
 def fields_of_inputs() -> set[str]:
@@ -311,7 +325,8 @@ def test_only_routes_name_the_fields_of_inputs() -> None:
     others = [
         path for path in BEFORE_ROUTES if path.parent.name in {"embedwell", "compute", "http"}
     ]
-    assert not violations(others, lambda path: fields & {*strings(path)})
+    wrong = violations(others, lambda path: fields & {*strings(path)})
+    assert not wrong, "let the body of a route name it: see input_fields of Body"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -340,7 +355,7 @@ def test_no_test_module_imports_another() -> None:
         others = [module for module in imported_modules(path) if module.startswith("tests.")]
         return [module for module in others if ".test_" in module]
 
-    assert not violations(TESTS, find)
+    assert not violations(TESTS, find), "move what both use to a module without test_"
 
 
 def uses_of_uvicorn(path: Path) -> Iterator[str]:
@@ -371,7 +386,8 @@ WITHOUT_TORCH = [
 
 
 def test_only_the_packages_on_torch_import_it() -> None:
-    assert not violations(WITHOUT_TORCH, lambda path: {*imported_packages(path)} & {"torch"})
+    wrong = violations(WITHOUT_TORCH, lambda path: {*imported_packages(path)} & {"torch"})
+    assert not wrong, f"move what uses torch to one of {sorted(ON_TORCH)}"
 
 
 @pytest.mark.needs("opentelemetry.exporter")
@@ -425,7 +441,8 @@ def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
 def test_the_supervisor_loads_no_large_packages() -> None:
     program = (
         "import sys, embedwell.cli.commands, embedwell.cli.serve, embedwell.launch.bootstrap\n"
-        "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
+        "loaded = {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}\n"
+        "assert not loaded, loaded"
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
