@@ -53,7 +53,7 @@ class PairTokenizerWithFormat(ABC):
         return tokenizer
 
     def _ids(self, text: str, side: Side = "right") -> list[int]:
-        return self._tokenizer.encode([text], side)[0].ids
+        return [*self._tokenizer.encode([text], side)[0].ids]
 
 
 def no_room(tokenizer: Tokenizer) -> ModelError:

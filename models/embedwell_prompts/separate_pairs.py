@@ -122,7 +122,7 @@ class SeparatePairTokenizer:
         self._end = [*self._separator, *self._ids(instruction)]
 
     def _ids(self, text: str) -> list[int]:
-        return self._tokenizer.encode([text], "right")[0].ids
+        return [*self._tokenizer.encode([text], "right")[0].ids]
 
     def _document_room(self, query: Sequence[int]) -> int:
         before = 1 + len(query) + len(self._separator)

@@ -21,7 +21,7 @@ LONG = " ".join(f"word {number} of a long text," for number in range(120))
 @pytest.fixture(scope="session")
 def all_ids(minilm_folder: Path) -> list[int]:
     """The token ids of LONG, none cut off."""
-    return Tokenizer(minilm_folder, 10**6).encode([LONG])[0].ids
+    return [*Tokenizer(minilm_folder, 10**6).encode([LONG])[0].ids]
 
 
 def batched(ids: list[int], size: int) -> Iterator[list[int]]:

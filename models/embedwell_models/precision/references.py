@@ -154,12 +154,12 @@ class ReferenceSentenceEmbedder:
         return Batch.of(self._encode((*JUDGED_SENTENCES, *ODD_TEXTS)) or self._rows)
 
     @cached_property
-    def _rows(self) -> list[list[int]]:
+    def _rows(self) -> list[Sequence[int]]:
         if rows := self._encode(SENTENCES):
             return rows
         raise ModelError(f"the tokenizer's ids do not fit a table of {self._vocab_size} vectors")
 
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def _encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         rows = [row.ids for row in self._tokenizer().encode(texts)]
         return [ids for ids in rows if ids and max(ids) < self._vocab_size]
 

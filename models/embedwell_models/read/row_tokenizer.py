@@ -138,7 +138,7 @@ class RowTokenizer:
         if start:
             side = self._tokenizer.side
             rows = [self._tokenizer.with_start(row, start, side) for row in rows]
-        return [row.ids for row in rows]
+        return [[*row.ids] for row in rows]
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -307,7 +307,7 @@ class RowTokenizer:
             self.check_cut(index, row, options)
         if len(row.ids) < self._min_tokens:
             raise EmptyTextError(index)
-        checked = InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count)
+        checked = InputRow(np.asarray(row.ids, dtype=np.int32), row.dropped, prompt_token_count)
         return self._check_ids_in_table(checked, index) if self._ids_beyond_table else checked
 
     def check_cut(self, index: int, row: TruncatedIds, options: InputOptions) -> None:

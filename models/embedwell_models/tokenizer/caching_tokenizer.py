@@ -67,10 +67,11 @@ class UncachedTokenizer:
     def __init__(self, rust: Tokenizer) -> None:
         self._rust = rust
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Return the ids of each text; raises TokenizerPanicError."""
         try:
-            return [encoding.ids for encoding in self._rust.encode_batch_fast(list(texts))]
+            encodings = self._rust.encode_batch_fast(list(texts))
+            return [array("i", encoding.ids) for encoding in encodings]
         except BaseException as error:
             raise without_panic(error) from None
 
@@ -92,15 +93,15 @@ class CachingTokenizer:
         self._prefix, self._suffix = (array("i", ids).tobytes() for ids in (prefix, suffix))
         self.cache: dict[str, bytes] = {}  # piece or word -> ids as int32
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Return the ids of each text; raises TokenizerPanicError."""
         cached, split = self.cache.__getitem__, self._pieces.split
-        rows, new = list[list[int]](), list[int]()
+        rows, new = list[Sequence[int]](), list[int]()
         for index, text in enumerate(texts):
             try:
                 rows.append(self._join(map(cached, split(text))))
             except KeyError:
-                rows.append([])
+                rows.append(array("i"))
                 new.append(index)
         if new:
             try:
@@ -111,10 +112,10 @@ class CachingTokenizer:
                 rows[index] = row
         return rows
 
-    def _join(self, pieces: Iterable[bytes]) -> list[int]:
-        return array("i", b"".join([self._prefix, *pieces, self._suffix])).tolist()
+    def _join(self, pieces: Iterable[bytes]) -> Sequence[int]:
+        return array("i", b"".join([self._prefix, *pieces, self._suffix]))
 
-    def _encode_new(self, texts: Sequence[str]) -> list[list[int]]:
+    def _encode_new(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Tokenize texts, and add their new pieces to the cache."""
         # A full cache is replaced and not cleared, because other threads may still read it.
         cache = self.cache if len(self.cache) < self._max_pieces else {}

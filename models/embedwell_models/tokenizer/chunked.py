@@ -60,7 +60,7 @@ class ChunkedTokenizer:
         """Yield the spans of a text's chunks; raises UnsplittableTextError."""
         return self._split_points.chunk_spans(text, self._chunk_size)
 
-    def chunk_ids(self, text: str, span: Span) -> list[int]:
+    def chunk_ids(self, text: str, span: Span) -> Sequence[int]:
         """Return the ids of a chunk."""
         return self.encode([text[slice(*span)]])[0]
 
@@ -89,13 +89,13 @@ class ChunkedTokenizer:
             yield tokens[low:high]
 
     def outermost(
-        self, text: str, side: Side, limit: int, read: Callable[[str, Span], list[T]]
-    ) -> Steps[list[T]]:
+        self, text: str, side: Side, limit: int, read: Callable[[str, Span], Sequence[T]]
+    ) -> Steps[Sequence[T]]:
         """Read the tokens of chunks from the start of a text, or from its end if `side` is "left".
 
         Stops after more than `limit` tokens.
         """
-        tokens: list[T] = []
+        tokens: Sequence[T] = ()
         spans = self.spans(text)
         for span in spans if side == "right" else reversed(list(spans)):
             chunk = read(text, span)
@@ -133,7 +133,7 @@ class ChunkedTokenizer:
         return rows
 
     def _truncated(
-        self, ids: list[int] | None, excerpt: str, text: str, side: Side, count_limit: float
+        self, ids: Sequence[int] | None, excerpt: str, text: str, side: Side, count_limit: float
     ) -> Steps[TruncatedIds]:
         """Return the truncated ids of a text. ids: of its excerpt, if they are known."""
         if ids is None:
@@ -145,7 +145,7 @@ class ChunkedTokenizer:
 
     def encode_with_tokens(
         self, text: str, prompt: str, side: Side, count_limit: float
-    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
+    ) -> Steps[tuple[TruncatedIds, Sequence[Token]]]:
         """Return the truncated ids of a prompt and a text, and the token of each."""
         prompted = prompt + text
         excerpt = self._excerpt(prompted, side, count_limit)
@@ -177,12 +177,12 @@ class ChunkedTokenizer:
         total = yield from self.count(text, count_limit)
         return TruncatedIds(row.ids, total - self._max_length)
 
-    def _outermost_ids(self, text: str, side: Side) -> Steps[list[int]]:
+    def _outermost_ids(self, text: str, side: Side) -> Steps[Sequence[int]]:
         return self.outermost(text, side, self._max_length, self.chunk_ids)
 
     def _outermost_tokens(
         self, excerpt: str, side: Side, prompted: str, text: str
-    ) -> Steps[list[Token]]:
+    ) -> Steps[Sequence[Token]]:
         # An excerpt of the end starts after the start of the prompt.
         shift = len(text) - (len(excerpt) if side == "left" else len(prompted))
         extract = partial(tokens_of, text=text)

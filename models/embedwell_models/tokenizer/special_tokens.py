@@ -48,7 +48,7 @@ class SpecialTokens:
             len(self.suffix),
         )
 
-    def join(self, first: list[T], second: list[T]) -> list[T]:
+    def join(self, first: Sequence[T], second: Sequence[T]) -> Sequence[T]:
         """Merge two token lists, which may be empty, between one pair of special tokens."""
         if not first or not second:
             return first or second
@@ -58,7 +58,7 @@ class SpecialTokens:
         """Truncate ids on a side; the special tokens around a text remain."""
         dropped = len(ids) - max_length
         if dropped <= 0:
-            return TruncatedIds(list(ids))
+            return TruncatedIds([*ids])
         return TruncatedIds(
             [ids[index] for index in self.truncated_indices(ids, max_length, side)], dropped
         )

@@ -102,21 +102,25 @@ class Tokenizer:
     def encode(
         self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
     ) -> list[TruncatedIds]:
-        """Return the ids of each text, truncated to max_length on a side.
+        """Return the ids of each text as a list, truncated to max_length on a side.
 
         count_limit: maximum number of tokens of a long text that are counted, to report the number
         of truncated tokens. Raises UnsplittableTextError.
         """
-        return run_to_completion(self.encode_in_steps(texts, side, count_limit))
+        rows = run_to_completion(self.encode_in_steps(texts, side, count_limit))
+        return [TruncatedIds([*row.ids], row.dropped) for row in rows]
 
     def encode_in_steps(
         self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
     ) -> Steps[list[TruncatedIds]]:
-        """Like `encode`, in steps."""
+        """Like `encode`, in steps, and with any sequence of ids."""
         side = side or self.side
         if max(map(len, texts), default=0) <= self._max_short:
-            truncate, limit = self.special_tokens.truncate, self.max_length
-            rows = [truncate(ids, limit, side) for ids in self._chunked.encode(texts)]
+            limit, truncate = self.max_length, self.special_tokens.truncate
+            rows = [
+                TruncatedIds(ids) if len(ids) <= limit else truncate(ids, limit, side)
+                for ids in self._chunked.encode(texts)
+            ]
         else:
             rows = yield from self._chunked.encode_truncated(texts, side, count_limit)
         return rows if self._dropped_id is None else [*map(self._without_unknown, rows)]

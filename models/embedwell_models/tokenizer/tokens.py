@@ -20,11 +20,12 @@ MAX_UNSPLIT_CHARACTERS = 1 << 18
 class TruncatedIds:
     """Token ids of a text, special tokens included.
 
+    ids: a list, or an `array` of int32, which takes a fraction of a list's time to build and read.
     dropped: number of truncated tokens. It is a lower bound if a count limit stopped the
     tokenization of a long text.
     """
 
-    ids: list[int]
+    ids: Sequence[int]
     dropped: int = 0
 
     def remaining(self, first: int, side: Side) -> int:

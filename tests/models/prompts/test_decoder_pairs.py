@@ -1,6 +1,7 @@
 """Pairs whose document an encoder reads, and whose query a decoder reads."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def encode(pairs: DecoderPairTokenizer, query: str, document: str, **options: An
     return row
 
 
-def parts(row: list[int]) -> tuple[list[int], list[int]]:
+def parts(row: Sequence[int]) -> tuple[list[int], list[int]]:
     """The ids of the encoder, and of the decoder."""
     count = sum(id < SIZE for id in row)
-    return row[:count], [id - SIZE for id in row[count:]]
+    return [*row[:count]], [id - SIZE for id in row[count:]]
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    return tokenizer.encode([text])[0].ids
+    return [*tokenizer.encode([text])[0].ids]
 
 
 @given(query=st.text(max_size=4), document=st.text(max_size=9))

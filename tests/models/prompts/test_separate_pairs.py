@@ -42,7 +42,7 @@ def encode_parts(
 
 def ids(spaced: Path, *texts: str) -> list[list[int]]:
     tokenizer = Tokenizer(spaced, 9999, special_tokens=False)
-    return [tokenizer.encode([text])[0].ids for text in texts]
+    return [[*tokenizer.encode([text])[0].ids] for text in texts]
 
 
 @given(query=st.text(max_size=20), document=st.text(max_size=20))

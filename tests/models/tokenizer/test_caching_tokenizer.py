@@ -118,7 +118,7 @@ def test_a_tokenizer_without_special_tokens_adds_none(modified: Tokenizer) -> No
     modified.post_processor = None
     caching = fastest_tokenizer(modified, [], [])
     assert isinstance(caching, CachingTokenizer)
-    assert caching.encode(["", "the work"]) == [[], [1996, 2147]]
+    assert [*map(list, caching.encode(["", "the work"]))] == [[], [1996, 2147]]
 
 
 LOCAL = {"wordpiece", "gpt2", "roberta", "qwen", "llama3", "unigram"}
@@ -302,7 +302,7 @@ def test_a_word_is_tokenized_once(rust: Tokenizer) -> None:
     caching = _caching(rust, [CLS], [SEP])
     caching.encode(["the work"])
     caching.cache["work"] = array("i", [7]).tobytes()
-    assert caching.encode(["work, the work"]) == [[CLS, 7, 1010, 1996, 7, SEP]]
+    assert [*caching.encode(["work, the work"])[0]] == [CLS, 7, 1010, 1996, 7, SEP]
 
 
 def test_the_cache_has_at_most_max_words(rust: Tokenizer) -> None:
@@ -317,8 +317,9 @@ def test_the_cache_has_at_most_max_words(rust: Tokenizer) -> None:
 def test_long_words_and_texts_are_not_cached(rust: Tokenizer) -> None:
     caching = _caching(rust, [CLS], [SEP])
     caching.cache["the"] = array("i", [7]).tobytes()
-    assert caching.encode(["the"]) == [[CLS, 7, SEP]]
-    assert caching.encode([" ".join(["the"] * 5001)]) == [[CLS, *[1996] * 5001, SEP]]
+    assert [*caching.encode(["the"])[0]] == [CLS, 7, SEP]
+    (ids,) = caching.encode([" ".join(["the"] * 5001)])
+    assert [*ids] == [CLS, *[1996] * 5001, SEP]
     caching.encode(["x" * 25, "y" * 24])
     assert list(caching.cache) == ["the", "y" * 24]
 
