@@ -1,7 +1,7 @@
 """Inputs with the options of their reading, and the rows of token ids that they become."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -150,6 +150,7 @@ class InputRow:
     image_tokens: number of tokens of an image, or of a text with images; 0 for a text.
     text_tokens: number of tokens of the text that is read with images.
     images: the pixels of an image, or those among the text.
+    tokens: number of tokens that the model computes.
     """
 
     ids: TokenIds
@@ -160,11 +161,10 @@ class InputRow:
     image_tokens: int = 0
     text_tokens: int = 0
     images: Sequence[Pixels] = ()
+    tokens: int = field(init=False)
 
-    @property
-    def tokens(self) -> int:
-        """Number of tokens that the model computes."""
-        return self.image_tokens or len(self.ids)
+    def __post_init__(self) -> None:
+        self.tokens = self.image_tokens or len(self.ids)
 
     @property
     def content(self) -> bool:

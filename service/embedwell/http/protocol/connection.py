@@ -148,9 +148,11 @@ class Connection(asyncio.Protocol):
             self._abort(self._current, ClientDisconnected("the client disconnected"))
         self._parser.close()
 
-    # The parser calls these methods.
+    # The parser calls this method.
 
-    def start_request(self, scope: Scope, keep_alive: bool, expects_continue: bool) -> None:
+    def start_request(
+        self, scope: Scope, keep_alive: bool, expects_continue: bool
+    ) -> RequestCycle | None:
         started = time.perf_counter()
         if self._server.tasks:  # else the event loop was idle, and has read the head at once
             started -= seconds_unread(self.transport)
@@ -162,21 +164,14 @@ class Connection(asyncio.Protocol):
             path = scope["path"].removeprefix(self._root_path)
             if not self._middleware.is_health_check(path):
                 self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
-                return
+                return None
             keep_alive = False  # others need the connection for theirs
         cycle = self.latest = RequestCycle(self, scope, keep_alive, expects_continue)
         if self._is_busy():
             self.waiting.append(cycle)
         else:
             self._serve(cycle)
-
-    def add_body(self, body: bytes) -> None:
-        if self.latest is not None:
-            self.latest.add_body(body)
-
-    def end_request(self) -> None:
-        if self.latest is not None:
-            self.latest.end_body()
+        return cycle
 
     # A request's response calls these methods.
 

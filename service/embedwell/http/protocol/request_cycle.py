@@ -203,9 +203,7 @@ class RequestCycle:
 
 def encode_head(status: int, headers: list[Header]) -> bytes:
     """Encode the head of a response; raises RuntimeError for a header that has a line break."""
-    head = b"".join(
-        [_status_line(status), *[b"%s: %s\r\n" % header for header in headers], b"\r\n"]
-    )
+    head = b"\r\n".join([_status_line(status), *map(b": ".join, headers), b"", b""])
     if not head.count(b"\r") == head.count(b"\n") == len(headers) + 2 or b"\0" in head:
         raise RuntimeError("a header of the response has a line break")
     return head
@@ -219,4 +217,4 @@ def date_headers(second: int) -> list[Header]:
 
 @lru_cache
 def _status_line(status: int) -> bytes:
-    return f"HTTP/1.1 {status} {responses.get(status, '')}\r\n".encode()
+    return f"HTTP/1.1 {status} {responses.get(status, '')}".encode()

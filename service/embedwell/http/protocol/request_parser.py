@@ -26,26 +26,32 @@ class Stage(Enum):
 _NOTHING, _HEAD, _BODY = Stage  # reading an attribute of an enum is as slow as a call
 
 
-class RequestHandler(Protocol):
-    """Takes the parts of requests."""
+class RequestBody(Protocol):
+    """Takes the body of a request."""
 
-    def start_request(self, scope: Scope, keep_alive: bool, expects_continue: bool) -> None:
-        """Take a head.
+    def add_body(self, body: bytes) -> None:
+        """Take the next bytes."""
+
+    def end_body(self) -> None:
+        """Take the end of the body, and so of the request."""
+
+
+class RequestHandler(Protocol):
+    """Takes the heads of requests."""
+
+    def start_request(
+        self, scope: Scope, keep_alive: bool, expects_continue: bool
+    ) -> RequestBody | None:
+        """Take a head; return what takes the body, or None if it is ignored.
 
         scope: ASGI's, without what depends on the connection.
         keep_alive: whether the client may send another request afterwards.
         expects_continue: whether the client waits for status 100 before it sends the body.
         """
 
-    def add_body(self, body: bytes) -> None:
-        """Take the next bytes of the body."""
-
-    def end_request(self) -> None:
-        """Take the end of the body, and so of the request."""
-
 
 class RequestParser:
-    """Parses requests, and reports their parts to a handler.
+    """Parses requests, and reports their heads to a handler.
 
     An offer to change the protocol is declined: the request is parsed without it. Java's client
     offers HTTP/2 in every request. https://www.rfc-editor.org/rfc/rfc9110#section-7.8
@@ -56,6 +62,7 @@ class RequestParser:
     def __init__(self, handler: RequestHandler) -> None:
         self.headers: list[tuple[bytes, bytes]] = []  # of an incomplete head
         self._handler = handler
+        self._body: RequestBody | None = None  # takes the body of the current request
         self._url, self._expects_continue = b"", False
         self._size = 0  # bytes since the latest bytes of a body, or its end
         self._declines = False  # whether the parser stops at an offer of this head
@@ -124,16 +131,19 @@ class RequestParser:
         self.stage, self.headers = _BODY, []
         is_1_1 = version == "1.1"  # HTTP/1.0 knows neither
         keep_alive = is_1_1 and parser.should_keep_alive()
-        self._handler.start_request(scope, keep_alive, is_1_1 and self._expects_continue)
+        expects_continue = is_1_1 and self._expects_continue
+        self._body = self._handler.start_request(scope, keep_alive, expects_continue)
 
     def on_body(self, body: bytes) -> None:
         self._size = 0
-        self._handler.add_body(body)
+        if self._body is not None:
+            self._body.add_body(body)
 
     def on_message_complete(self) -> None:
         if not self._declines:
             self.stage, self._size, self.headers = _NOTHING, 0, []
-            self._handler.end_request()
+            if self._body is not None:
+                self._body.end_body()
 
     def _start_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
