@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
@@ -77,20 +77,22 @@ class RowTokenizer:
             has_prompt = bool(prompt and texts)
             count = self._recipe.prompt_token_count(prompt, self._tokenizer) if has_prompt else 0
             limit = self.max_counted_tokens(options, count)
-            encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
+            encoded = yield from self._tokenizer.encode_in_steps(texts, side, limit)
             start = (yield from self._template_start(prompt)) if has_prompt else ()
         except UnsplittableTextError as error:
             raise error.with_index(first_index + indices[error.index or 0]) from None
-        rows, changes = [], bool(start or count or options.max_length is not None)
+        changes = start or count or options.windows or options.max_length is not None
+        if _are_texts(inputs) and not changes:  # the usual case
+            indexed = enumerate(encoded, first_index)
+            return [self.checked_row(index, ids, options) for index, ids in indexed]
+        rows, text_ids = list[InputRow](), iter(encoded)
         for index, item in enumerate(inputs, first_index):
             if isinstance(item, str):
-                ids = next(encoded)
+                ids = next(text_ids)
                 if ids.dropped and options.windows:
                     rows.append((yield from self._split_windows(index, item, prompt, count)))
-                elif changes:
-                    rows.append(self._text_row(index, ids, options, side, start, count))
                 else:
-                    rows.append(self.checked_row(index, ids, options))
+                    rows.append(self._text_row(index, ids, options, side, start, count))
             elif isinstance(item, list):
                 ids = self._token_ids(index, item, side)
                 if ids.dropped and options.windows:
@@ -101,7 +103,7 @@ class RowTokenizer:
                 rows.append(item.row(None, index))
             else:
                 prompted = (start, count) if item.takes_prompt else ((), count)
-                row = self._text_row(index, next(encoded), options, side, *prompted)
+                row = self._text_row(index, next(text_ids), options, side, *prompted)
                 rows.append(item.row(row, index))
         return rows
 
@@ -345,8 +347,14 @@ class RowTokenizer:
         return self._auto_truncate if truncate is None else truncate
 
 
-def _prompted(inputs: Sequence[TextOrImage], prompt: str) -> tuple[list[str], list[int]]:
+def _are_texts(inputs: Sequence[TextOrImage]) -> TypeGuard[Sequence[str]]:
+    return {*map(type, inputs)} <= {str}
+
+
+def _prompted(inputs: Sequence[TextOrImage], prompt: str) -> tuple[list[str], Sequence[int]]:
     """Return the texts among inputs, each after the prompt, and their positions."""
+    if _are_texts(inputs):
+        return [prompt + text for text in inputs], range(len(inputs))
     texts, positions = list[str](), list[int]()
     for position, item in enumerate(inputs):
         if isinstance(item, str):

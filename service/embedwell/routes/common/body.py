@@ -137,6 +137,8 @@ def is_content(value: Any) -> bool:
 
 
 def _item_kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "<text>"
     if isinstance(value, list):
         return "<ids>"
     if is_content(value):
