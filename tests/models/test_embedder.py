@@ -35,7 +35,7 @@ def reference(folder: Path) -> Any:
     return SentenceTransformer(str(folder), device="cpu")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the tests of another precision come after other modules
 def theirs(minilm_folder: Path, texts: list[str]) -> Floats:
     """The vectors of the 200 texts by sentence-transformers, in float32."""
     return np.asarray(reference(minilm_folder).encode(texts))
@@ -67,7 +67,7 @@ def test_vectors_equal_sentence_transformers(
         assert np.abs(vectors - theirs).max() <= 2e-6
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def manuals(embedder: Embedder) -> list[tuple[list[str], Floats]]:
     """Passages of two manuals, and their vectors in float32."""
     found = []
