@@ -156,28 +156,29 @@ kernels: .venv/runtime         ## compile the kernels again, as after installing
 
 # DAMAGED_FILES=5000 DAMAGED_FILES_SEED=2 damages more copies of the model folders, with other dice.
 attacks: .venv/dev pull        ## what a server must bear: hostile clients, overload, kills, damaged files
-	$(BIN)/pytest -n 2 --dist loadfile -rP -m attack tests/attacks
+	$(BIN)/pytest -n 2 --dist loadfile -p no:schemathesis -rP -m attack tests/attacks
 
 gpu: .venv/dev pull            ## the tests that need a GPU
 	$(BIN)/pytest tests/gpu -m gpu
 
 image: .venv/dev               ## build the image and run it, as root: podman, runc, mmdebstrap
-	$(BIN)/pytest -m image tests/deploy
+	$(BIN)/pytest -p no:schemathesis -m image tests/deploy
 
-# Two at a time, the longest first, in 8 GB of memory: while one waits for servers, the other computes.
-# `check` has pulled the model: make would begin with the stages that need none while it is pulled.
-STAGES := test-models test-service test-rest test-compilers attacks test-bulk image test-isa test-triton test-without-torch \
-	test-roundings test-contract types docs
-TWO_AT_A_TIME = -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
-	PARALLEL='$(PARALLEL) --maxprocesses 2' FEW='-p no:schemathesis' WAITING='$(WAITING) -n 3'
+# Three at a time: the longest first, next to them those that take one process or wait for programs, so
+# that no processor rests. `check` has pulled the model: make would begin with the stages that need none
+# while it is pulled.
+STAGES := test-models test-service image test-isa test-triton test-without-torch test-roundings types test-contract docs \
+	test-rest attacks test-compilers test-bulk
+THREE_AT_A_TIME = -j 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync) \
+	PARALLEL='$(PARALLEL) --maxprocesses 2' FEW='-p no:schemathesis' WAITING='$(WAITING) -n 2'
 
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
 check: .venv/dev pull $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
-	@echo "Two stages at a time, each of which prints when it has ended: $(STAGES)"
-	@$(MAKE) --keep-going --old-file pull $(TWO_AT_A_TIME) $(STAGES)
+	@echo "Three stages at a time, each of which prints when it has ended: $(STAGES)"
+	@$(MAKE) --keep-going --old-file pull $(THREE_AT_A_TIME) $(STAGES)
 
 types: .venv/dev               ## check the types, by mypy
 	$(BIN)/mypy

@@ -166,9 +166,9 @@ def commands_of_check(checkout: Path) -> str:
     return installed(checkout, "--dry-run", "check")[1]
 
 
-def test_everything_is_checked_two_stages_at_a_time(commands_of_check: str) -> None:
+def test_everything_is_checked_three_stages_at_a_time(commands_of_check: str) -> None:
     output = commands_of_check
-    assert "--keep-going --old-file pull -j 2" in output
+    assert "--keep-going --old-file pull -j 3" in output
     marks = re.findall(r"pytest .*-m (\w+)", output)
     assert {*marks} == {"compiler", "attack", "interpreter", "image", "without_torch"}
     for command in ("ruff check", "mypy", "mkdocs build", "EMBEDWELL_ISA=", "ATEN_CPU_CAPABILITY="):
