@@ -3,7 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +197,12 @@ def test_markers_are_not_read_in_a_question(decider: Decider) -> None:
 
 def test_every_character_is_of_the_same_word_as_with_the_authors() -> None:
     every = (chr(code) for code in range(0x20, 0x110000) if not 0xD800 <= code < 0xE000)
-    marks = [it for it in every if unicodedata.category(it)[0] in "MC" or not it.isalnum()]
+    marks = list[str]()
+    for category, characters in groupby(every, unicodedata.category):
+        alike = [*characters]
+        if category in ("Cn", "Co"):  # a million that are not assigned, or are private
+            alike = [*alike[:9], *alike[9:-9:99], *alike[-9:]]
+        marks += [it for it in alike if category[0] in "MC" or not it.isalnum()]
     text = " ".join(f"a{it}b" for it in marks) + " a--b _x_ -x- a-b_c http:// WWW.x a@b.c a@b @"
     ours, theirs = [*words(f"{text}.")], [word for word, *_ in word_splitter()(f"{text}.")]
     assert ours == theirs
