@@ -406,5 +406,6 @@ def _multi_vector(
     from embedwell_models.model_files.multi_vector import MultiVectorOptions, refuse_unsupported
 
     multi_vector = MultiVectorOptions.read(path, entries, spec)
-    refuse_unsupported(path, multi_vector, spec, options.pooling)
+    if multi_vector:
+        refuse_unsupported(path, multi_vector, spec, options.pooling)
     return multi_vector

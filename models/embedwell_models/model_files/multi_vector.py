@@ -122,14 +122,16 @@ class MultiVectorOptions:
     @classmethod
     def read(
         cls, folder: Path, entries: Sequence[ModuleEntry], spec: ModelSpec
-    ) -> "MultiVectorOptions":
+    ) -> "MultiVectorOptions | None":
         """Read the options of a folder of such a model, see `card.has_token_vectors`.
+
+        A model with a format of pages need not be one: then return None.
 
         Raises ModelError for an option or a module that is not supported.
         """
         hidden_size = spec.config.hidden_size
         if spec.page_format is not None:
-            of_pages: MultiVectorOptions
+            of_pages: MultiVectorOptions | None
             of_pages = pkgutil.resolve_name(vision.PAGE_OPTIONS)(folder, entries, spec)
             return of_pages
         if not has_modules(folder):
