@@ -45,6 +45,12 @@ class Embedder(TokenIdEmbedder):
             min_tokens=self.config.min_tokens,
         )
 
+    def __repr__(self) -> str:
+        """Name the family of the model, its outputs, precision and device."""
+        outputs = ", ".join(self.output_names) or "logits"
+        width = f" of {self.dim} dimensions" if DENSE in self.output_names else ""
+        return f"<Embedder: {self.config.family}, {outputs}{width}, {self.dtype} on {self.device}>"
+
     @overload
     def tokenize(  # type: ignore[overload-overlap]
         self, texts: str, *, prompt: str | None = None, prompt_name: str | None = None

@@ -402,3 +402,14 @@ def test_a_reference_sentence_with_a_token_that_the_table_lacks_is_left_out(
 def test_an_unknown_format_of_pairs_is_refused_for_any_model(tiny_bert: Folder) -> None:
     with pytest.raises(ModelError, match="rerank_format 'other' is not one of"):
         Embedder.load(tiny_bert(), rerank_format="other")
+
+
+def test_texts_for_encode_are_refused_with_the_method_for_them(embedder: Embedder) -> None:
+    texts: Any = ["Hello, world"]
+    for wrong in (texts, texts[0]):
+        with pytest.raises(TypeError, match=r"for texts use embed\(texts\)"):
+            embedder.encode(wrong)
+
+
+def test_an_embedder_names_its_model(embedder: Embedder) -> None:
+    assert repr(embedder) == "<Embedder: bert, dense of 384 dimensions, float32 on cpu>"

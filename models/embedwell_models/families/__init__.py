@@ -155,8 +155,19 @@ def _family(options: JsonConfig) -> Family:
     )
     family = next(applying, None) or of_model_type(name)
     if family is None:
-        from embedwell_models.families import installed  # reads the packages of the environment
-
-        known = sorted({*filter(None, index.MODEL_TYPES), *installed.model_types()})
-        raise options.unsupported("model_type", name, known)
+        raise _unknown(options, name)
     return family
+
+
+def _unknown(options: JsonConfig, name: str) -> ModelError:
+    """Build the error for a family that is not supported; raises ModelError if none is named."""
+    from difflib import get_close_matches
+
+    from embedwell_models.families import installed  # reads the packages of the environment
+
+    known = {*filter(None, index.MODEL_TYPES), *installed.model_types()}
+    similar = get_close_matches(str(options["model_type"]), sorted(known))
+    named = f"; similar names that are: {', '.join(similar)}" if similar else ""
+    return ModelError(
+        f"{options.path}: model_type = {name!r} is not supported{named}; docs/models.md has all"
+    )

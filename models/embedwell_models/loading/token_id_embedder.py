@@ -231,8 +231,12 @@ class TokenIdEmbedder:
         prompt_token_counts: for each sequence, the number of first tokens that the pooling leaves
         out; by default 0.
 
-        Raises ValueError for an id or a length that the model does not have.
+        Raises TypeError for texts, and ValueError for an id or a length that the model does not
+        have.
         """
+        first: object = ids[0] if len(ids) else None
+        if isinstance(first, str):
+            raise TypeError("encode reads token ids; for texts use embed(texts)")
         if self._only_tokens:
             raise ValueError(
                 "the model has a vector for each token, not one for a text; use encode_tokens"
