@@ -1,6 +1,7 @@
 """Commands and routes by name, also of other packages, as on docs/developers/extend.md."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from embedwell import doors
 from embedwell.cli.commands import main
+from tests.service.responses import error
 from tests.service.server import Server
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +46,7 @@ def of_toml(text: str) -> str:
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     install(tmp_path, "acme_centroid", block("python"), of_toml(block("toml")))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     yield tmp_path
     sys.modules.pop("acme_centroid", None)
 
@@ -55,8 +57,9 @@ def test_a_package_adds_a_route_and_a_command(acme: Path, minilm_folder: Path) -
         response = server.post("/centroid", {"texts": TEXTS})
         assert response.status_code == 200 and int(response.headers["x-tokens"]) > 4
         assert "/centroid" in server.client.get("/openapi.json").json()["paths"]
-        empty = server.post("/centroid", {"texts": ["a", 1]}).json()
-        assert (empty["param"], empty["index"]) == ("texts", 1)
+        for texts, code, index in (["a", 1], "invalid_request", 1), ([], "no_input", None):
+            fault = error(server.post("/centroid", {"texts": texts}), 400)
+            assert (fault["code"], fault["param"], fault["index"]) == (code, "texts", index)
         embedded = np.array(server.post("/embed", {"inputs": TEXTS}).json())
     np.testing.assert_allclose(response.json(), embedded.mean(axis=0), atol=1e-6)
     assert "Print the average of the vectors" in CliRunner().invoke(main, ["--help"]).output

@@ -13,7 +13,13 @@ from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.multi_vector_options import MuveraOptions, PoolFactor
-from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
+from embedwell.routes.common.options import (
+    OPTION_FIELDS,
+    InputBody,
+    ReadingBody,
+    refuse_beside_parameters,
+)
+from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
     EncodingFormat,
     OutputType,
@@ -91,9 +97,12 @@ class EmbedRequest(InputBody):
         return self.model_copy(update={**fields, "parameters": None})
 
     @classmethod
-    def of_texts(cls, texts: Sequence[str], **fields: Any) -> Self:
-        """Build a request for texts; other fields have their defaults unless they are given."""
-        return cls(inputs=input_list(texts), **fields)
+    def of_inputs(
+        cls, inputs: Sequence[Input], options: ReadingBody | None = None, **fields: Any
+    ) -> Self:
+        """Build a request for inputs, with the options that another body sets."""
+        given = options.model_dump(include={*OPTION_FIELDS}, exclude_unset=True) if options else {}
+        return cls(inputs=[*inputs], **given, **fields)
 
     def encode(self, vectors: Floats) -> Vectors:
         """Encode vectors (B, D) in the requested number type and format; raises NotFinite."""

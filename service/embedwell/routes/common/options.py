@@ -124,7 +124,7 @@ class InputBody(ReadingBody):
 
 
 OPTION_FIELDS = frozenset(ReadingBody.model_fields)
-"""The fields that a route hands on from its own body to an EmbedRequest, if they are set."""
+"""The fields that `EmbedRequest.of_inputs` takes over from the body of another route."""
 
 
 def refuse_beside_parameters(body: Body, names: Collection[str]) -> None:
