@@ -15,6 +15,7 @@ from transformers import LlamaModel
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_options import OPTION_NAMES
 from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -108,6 +109,18 @@ def test_whatever_changes_the_vectors_changes_the_fingerprint(
     others, other = embed(tmp_path / "copy")
     assert not np.array_equal(others, vectors)
     assert other != fingerprint
+
+
+IN_THE_FINGERPRINT = {"pooling", "rerank_format", "adapter", "unicode_normalization"}
+OTHERS = {  # they choose the files, or change the rounding alone
+    *("revision", "image_model", "device", "dtype", "isa"),
+    *("threads", "cuda_graphs", "max_batch_tokens"),
+}
+
+
+def test_each_option_that_changes_vectors_is_in_the_fingerprint() -> None:
+    new = {*OPTION_NAMES} - IN_THE_FINGERPRINT - OTHERS
+    assert not new, "add it to `fingerprint` if it changes vectors, and to one of these sets"
 
 
 def test_a_pooling_that_is_set_changes_the_fingerprint(folder: Path) -> None:
