@@ -31,6 +31,7 @@ from tests.models.families.checkpoint import CPU, Case, encoder, texts
 from tests.models.families.every import (
     EVERY,
     LACKING,
+    OTHERS,
     TEXTS,
     every_family,
     import_tests,
@@ -94,41 +95,10 @@ def test_this_transformers_has_the_classes_of_every_family() -> None:
 
 
 def test_there_is_a_case_for_every_family() -> None:
-    # Other files around those of texts.
-    others = {
-        "clip",
-        "embedding_gemma2",
-        "gemma3",
-        "mistral3",
-        "qwen2_vl",
-        "qwen2_5_vl",
-        "qwen3_5",
-        "qwen3_vl",
-    }
-    others |= {"metaclip_2"}  # see test_image_embedder
-    others |= {"siglip2", "colmodernvbert", "colpali", "colqwen2"}  # as it, see their tests
-    others |= {"colqwen3", "ops_colqwen3", "qwen3_vl_nemotron_embed"}  # of code of their authors
-    others |= {"idefics3"}  # of which only ColIdefics3 is served
-    others |= {"siglip"}  # whose texts are padded: see test_image_embedder
-    # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
-    others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}
-    others |= {"llama_nemotron_vl", "llama_nemotron_vl_rerank"}  # the same, with SigLIP
-    others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/classic/convert
-    others |= {
-        "minicpm",
-        "cost_wise_gemma",
-        "neobert",
-        "nvembed",
-        "jina_clip",
-    }  # which transformers lacks
-    # Encoders of their own: see their tests.
-    others |= {"canine", "funnel", "mobilebert", "t5gemma2"}
-    others |= {"laya", "GLiClass", "gliner2"}  # they decide: see tests/models/decide
-    others |= {"jina_embeddings_v5"}  # adapters in files of their own: see its test
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}
-    missing = {twins.get(name, name) for name in families.by_model_type()} - others - known
-    assert not missing, "add its test to every.py, or its name and a reason to `others`"
+    missing = {twins.get(name, name) for name in families.by_model_type()} - OTHERS - known
+    assert not missing, "add its test to _TESTED in every.py, or its name to OTHERS"
 
 
 @every_family
