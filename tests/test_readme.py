@@ -109,7 +109,21 @@ def run_shell(command: str, folder: Path) -> str:
 def assert_prints(command: str, expected_output: str, server: Server) -> None:
     output = run_shell(command.replace("localhost:8080", server.url.removeprefix("http://")), ROOT)
     expected = parse_output(expected_output, parse_float=Decimal)
-    assert matches(parse_output(output), expected), output
+    found = parse_output(output)
+    assert matches(found, expected), f"it prints\n{as_on_a_page(found)}"
+
+
+def as_on_a_page(found: Any) -> str:
+    """Write what a command prints, with the first numbers of a vector alone."""
+    return json.dumps(shortened(found), ensure_ascii=False, separators=(",", ":"))
+
+
+def shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: shortened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [*map(shortened, value[:3]), *["…"] * (len(value) > 3)]
+    return value
 
 
 @pytest.mark.full(after=12)

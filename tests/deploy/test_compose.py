@@ -17,7 +17,8 @@ SET_BY_THE_IMAGE = {"host", "port", "cache"}
 
 def test_every_other_setting_is_passed_on() -> None:
     passed_on = set(re.findall(rf"^ *- {PREFIX}(\w+)$", COMPOSE.read_text(), re.MULTILINE))
-    assert {name.lower() for name in passed_on} == Settings.model_fields.keys() - SET_BY_THE_IMAGE
+    wrong = {name.lower() for name in passed_on} ^ (Settings.model_fields.keys() - SET_BY_THE_IMAGE)
+    assert not wrong, "add these lines to deploy/compose.yaml, or remove those of old settings"
 
 
 def test_ports_are_published_on_this_machine_alone_unless_an_address_is_named() -> None:

@@ -169,7 +169,9 @@ def test_settings_become_valid_variables(tmp_path: Path) -> None:
 def test_the_schema_knows_every_setting_and_every_value() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())["properties"]
     names = schema["settings"]["propertyNames"]["enum"]
-    assert names == [name for name in Settings.model_fields if name not in SET_BY_THE_CHART]
+    settings = [name for name in Settings.model_fields if name not in SET_BY_THE_CHART]
+    assert not {*names} ^ {*settings}, "add these names to values.schema.json, or remove old ones"
+    assert names == settings, "values.schema.json has the order of the settings"
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert [*schema.keys() - {"global"}] and schema.keys() - {"global"} == values.keys()
     for name, value in values.items():
