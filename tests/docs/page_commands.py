@@ -127,6 +127,7 @@ OTHER_BLOCKS = {  # by the page and the language; sh, console and Python with as
     ("deploy/README.md", "dockerfile"): NotRun(
         "SageMaker's container", "tests/service/vendors/test_sagemaker.py"
     ),
+    ("docs/migrate-tei.md", "yaml"): NotRun("needs an image", "tests/deploy/test_built_image.py"),
     ("docs/models.md", "text"): NotRun(
         "numbers of one machine", "tests/service/cli/test_machine_speed.py"
     ),
