@@ -46,8 +46,8 @@ class EngineSettings(BaseModel):
     image_model: OptionalModel = Field(
         default=None,
         description=(
-            "Model in the space of a model of texts, whose image encoder embeds images: a folder, "
-            "or organisation/name on a hub."
+            "Model whose image encoder embeds images into the space of the texts, for a model of "
+            "texts alone: a folder, or organisation/name on a hub."
         ),
     )
     cache: CacheFolder = Field(
