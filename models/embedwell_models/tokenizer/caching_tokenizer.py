@@ -122,7 +122,7 @@ class CachingTokenizer:
         rows = [self._local_pieces(text, cache) for text in texts]
         whole = [text for text, pieces in zip(texts, rows, strict=True) if not pieces]
         encoded = iter(self._uncached.encode(whole) if whole else ())
-        new = self._new_ids(dict.fromkeys(chain.from_iterable(rows)), cache)
+        new = self._new_ids(chain.from_iterable(rows), cache)
         room = max(self._max_pieces - len(cache), 0)  # other threads add to it
         cache.update(islice(((p, ids) for p, ids in new.items() if len(p) <= _MAX_CACHED), room))
         self.cache = cache
@@ -137,19 +137,21 @@ class CachingTokenizer:
         """Return the pieces of a text; none if it has to be tokenized as a whole."""
         if len(text) > _MAX_TEXT:
             return []
-        pieces, is_local = self._pieces.split(text), self._pieces.is_local
-        return pieces if all(piece in cache or is_local(piece) for piece in pieces) else []
+        pieces = self._pieces.split(text)
+        new = {*pieces}.difference(cache)
+        return pieces if all(map(self._pieces.is_local, new)) else []
 
     def _new_ids(self, pieces: Iterable[str], cache: Mapping[str, bytes]) -> dict[str, bytes]:
         """Tokenize those pieces that are not in the cache."""
-        new, words = [piece for piece in pieces if piece not in cache], self._pieces.words
+        new, words = sorted({*pieces}.difference(cache)), self._pieces.words
         if words is None:
             return self._tokenize(new)
         split = {piece: words(piece) for piece in new}
-        every = dict.fromkeys(chain.from_iterable(split.values()))
-        ids = self._tokenize([word for word in every if word not in cache])
+        every = {*chain.from_iterable(split.values())}
+        ids = self._tokenize(sorted(every.difference(cache)))
+        known = {word: ids[word] if word in ids else cache[word] for word in every}
         for piece, parts in split.items():
-            ids[piece] = b"".join([ids[word] if word in ids else cache[word] for word in parts])
+            ids[piece] = b"".join(map(known.__getitem__, parts))
         return ids
 
     def _tokenize(self, pieces: list[str]) -> dict[str, bytes]:

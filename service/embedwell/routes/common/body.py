@@ -119,8 +119,8 @@ def input_kind(value: Any) -> str:
     """Return the member of the union `Inputs` that a value is meant to be."""
     if isinstance(value, str):
         return "<text>"
-    if isinstance(value, list) and value and isinstance(value[0], int):
-        return "<ids>"
+    if isinstance(value, list):
+        return "<ids>" if value and isinstance(value[0], int) else "<batch>"
     if is_content(value):
         return "<content>"
     return "<image>" if is_image(value) else "<batch>"
