@@ -26,7 +26,9 @@ MODELS = (
     *("minilm", "bge-base", "modernbert-base", "qwen3-0.6b", "embeddinggemma", "splade"),
     *("colbert", "bge-m3", "nv-embed"),
 )
-BATCHES = ((10, 3), (24, 30), (100, 3), (40, 24), (300, 2), (400, 4))
+BATCHES = (
+    ((10, 3), (24, 30), (100, 3), (40, 24), (300, 2), (400, 4)) if CUDA else ((10, 3), (100, 3))
+)
 """Tokens of a text, and the number of texts: graphs of several lengths, and a batch without."""
 
 _TRACEBACK_LINES = 9

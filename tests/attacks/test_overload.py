@@ -76,7 +76,7 @@ def test_lists_of_many_clients_wait_and_none_is_lost(minilm_folder: object, tmp_
 def test_many_large_comparisons_are_refused_and_small_requests_pass(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    vectors = [[index % 7] * 384 for index in range(1000)]
+    vectors = [[index % 7] * 384 for index in range(700)]
     large = {"a": vectors, "b": vectors, "metric": "manhattan", "top_k": 1}
     small = {"a": "a text", "b": ["another text", "a third one"]}
     memory = {"max_buffered_bytes": 1 << 32}  # so that it is not the reason
