@@ -175,9 +175,6 @@ class LocalCors:
         self._app, self._cors = app, cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        for name, value in scope.get("headers", ()):
-            if name == b"origin":
-                app = self._cors if is_local_origin(value.decode("latin-1")) else app
-                break
-        await app(scope, receive, send)
+        origin = dict(scope.get("headers", ())).get(b"origin")
+        is_local = origin is not None and is_local_origin(origin.decode("latin-1"))
+        await (self._cors if is_local else self._app)(scope, receive, send)

@@ -63,7 +63,7 @@ class RequestParser:
         self.headers: list[tuple[bytes, bytes]] = []  # of an incomplete head
         self._handler = handler
         self._body: RequestBody | None = None  # takes the body of the current request
-        self._url, self._expects_continue = b"", False
+        self._url = b""
         self._size = 0  # bytes since the latest bytes of a body, or its end
         self._declines = False  # whether the parser stops at an offer of this head
         self._start_parser()
@@ -96,16 +96,13 @@ class RequestParser:
     # httptools calls these methods.
 
     def on_message_begin(self) -> None:
-        self.stage, self._url, self.headers, self._expects_continue = _HEAD, b"", [], False
+        self.stage, self._url, self.headers = _HEAD, b"", []
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self._expects_continue = True
-        self.headers.append((name, value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         parser, method = self._parser, self._parser.get_method()
@@ -126,12 +123,13 @@ class RequestParser:
             "query_string": url.query or b"",
             "headers": self.headers,
         }
+        expectation = dict(self.headers).get(b"expect", b"").lower()
         # The parser reports trailers as headers, but they must not become headers:
         # https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1
         self.stage, self.headers = _BODY, []
         is_1_1 = version == "1.1"  # HTTP/1.0 knows neither
         keep_alive = is_1_1 and parser.should_keep_alive()
-        expects_continue = is_1_1 and self._expects_continue
+        expects_continue = is_1_1 and expectation == b"100-continue"
         self._body = self._handler.start_request(scope, keep_alive, expects_continue)
 
     def on_body(self, body: bytes) -> None:
