@@ -18,6 +18,12 @@ _LISTS = {
     "<side>": "a text, a list of texts, or a list of vectors",
 }
 """Maps the name of a union's branch for lists to the values that the union accepts."""
+_MESSAGES = {
+    "bool_type": "Input should be true or false",
+    "list_type": "Input should be a list",
+    "string_type": "Input should be a text",
+}
+"""Maps the type of a problem to its message."""
 _OTHER_MEDIA = (
     ": videos and sounds are not read; send a video's frames as images, or use "
     "sentence-transformers"
@@ -90,8 +96,6 @@ def describe_problems(
     message = _message(first)
     if first["loc"][1:2] == ("<ids>",):  # the single input is token ids; location has the position
         index = 0
-    if first["type"] == "string_type" and index is not None:
-        message = "Input should be a text"
     if first["type"] == "int_type" and "<ids>" in first["loc"]:
         message = "Input should be a token id, a number"
     return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
@@ -121,8 +125,7 @@ def _message(problem: ErrorDetails) -> str:
         return f"{field} should be one of {known}, not {tag!r}{_OTHER_MEDIA * is_other}"
     if problem["type"] == "union_tag_not_found":
         return f"the field {problem['ctx']['discriminator']} is missing"
-    if problem["type"] == "bool_type":
-        return "Input should be true or false"
-    if problem["type"] == "list_type":
-        return "Input should be a list"
-    return str(problem["msg"]).removeprefix("Value error, ").partition(", unable to parse")[0]
+    if simple := _MESSAGES.get(problem["type"]):
+        return simple
+    message = str(problem["msg"]).removeprefix("Value error, ").replace(" after validation", "")
+    return message.partition(", unable to parse")[0]

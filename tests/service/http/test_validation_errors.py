@@ -113,6 +113,7 @@ def test_the_error_does_not_name_branches_of_a_union() -> None:
         ({"inputs": [["a query", "a text"]]}, "inputs.0.0: Input should be a token id, a number"),
         ({"inputs": [101, "b"]}, "inputs.1: Input should be a token id, a number"),
         ({"inputs": "a", "truncate": "yes"}, "truncate: Input should be true or false"),
+        ({"inputs": {"image": 5}}, "inputs.image: Input should be a text"),
         (
             {"inputs": {"content": [{"type": "img"}]}},
             "inputs.content.0: 'type' should be one of 'text', 'image_url', not 'img'",

@@ -169,6 +169,8 @@ def test_an_unknown_path_has_no_metric(server: Server) -> None:
         ("/embeddigs", "POST /embeddings"),
         ("/position", "GET /positions, POST /positions"),
         ("/v1/model", "GET /v1/models"),
+        ("/v1/similarity", "POST /similarity"),
+        ("/nothing", ""),
         ("/rerank/" + "x" * 60_000, ""),
     ],
 )
