@@ -7,8 +7,13 @@ import numpy as np
 
 from embedwell_models.config.model_spec import SquareImageSpec
 from embedwell_models.errors import ImageError, ImageTokensError, InputError
-from embedwell_models.read.images import PreparedInput
-from embedwell_models.read.inputs import ImageContent, ImageFile, InputRow, check_tokens
+from embedwell_models.read.inputs import (
+    ImageContent,
+    ImageFile,
+    InputRow,
+    PreparedInput,
+    check_tokens,
+)
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vision import ImageTokens, Pages, Pixels, Preprocessing
 from embedwell_vision.images.several import Prepare, R, prepare_ahead
@@ -118,7 +123,7 @@ class ImageReader:
     ) -> tuple[Steps[dict[int, PreparedInput]], int]:
         """Return the steps that prepare images by their indices, and the known bytes of the pixels.
 
-        For more see `embedwell_models.read.images`.
+        For more see `embedwell_models.read.inputs`.
         """
         if self._patches is not None and not self._patches.single:
             return self._run_contents(self._patches, contents, tokens), 0

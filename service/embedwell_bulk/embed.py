@@ -11,13 +11,13 @@ import click
 
 from embedwell.cli.atomic_file import replacing, writing
 from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read, require
+from embedwell_models.output_names import MAX_POOL_FACTOR
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.settings.settings import Settings
     from embedwell_bulk.run import BulkJob
     from embedwell_bulk.text_encoder import TextEncoder
 
-_MAX_FACTOR = 32  # as in embedwell_models.encoder.token_pooling, which loads numpy
 _FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
@@ -94,7 +94,7 @@ def _shard(
 )
 @click.option(
     "--pool-factor",
-    type=click.IntRange(1, _MAX_FACTOR),
+    type=click.IntRange(1, MAX_POOL_FACTOR),
     help=(
         "Divisor of the number of a text's vectors, for models with a vector for each token: "
         "similar ones become their mean.  [default: 1]"

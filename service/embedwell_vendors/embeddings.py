@@ -17,9 +17,9 @@ from embedwell.routes.common.response_body import (
     Vectors,
     encode_rows,
 )
-from embedwell.routes.common.response_types import openai_embeddings
+from embedwell.routes.common.response_types import Outputs, openai_embeddings
 from embedwell.routes.common.server_state import ModelChoice
-from embedwell.routes.embed import EmbedService, Outputs
+from embedwell.routes.embed import EmbedService
 from embedwell.routes.jina import JinaEmbeddings
 from embedwell.routes.openai import (
     OpenAIRequest,
@@ -104,7 +104,7 @@ class EmbeddingsRequest(  # type: ignore[misc]  # vLLM's encoding_format has mor
         model = service.model
         request = self.to_embed_request(role, model.name, model.reads_messages)
         if request.outputs is not None:
-            outputs = await service.outputs(context, request, request.outputs)
+            outputs = await service.outputs.compute(context, request, request.outputs)
             return openai_response(_by_input(outputs), model.name, context)
         max_length = model.reader.limited_length(self.max_length, "truncate_prompt_tokens")
         if self.return_multivector:
@@ -192,7 +192,9 @@ async def _multivectors(
     inputs = input_list(request.inputs)
     options = request.input_options().with_max_length(max_length)
     if service.model.multi_vectors.offered:
-        encoded = await service.multi_vector.encoded_vectors(context, inputs, options, request)
+        encoded = await service.outputs.multi_vector.encoded_vectors(
+            context, inputs, options, request
+        )
     else:
         states = await TokenVectorService(service.model).last_layer(context, inputs, options)
         encoded = [

@@ -10,7 +10,7 @@ from embedwell.http.error_responses import OPENAI
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import Body, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.multi_vector_options import PoolFactor
+from embedwell.routes.common.dense_vectors import PoolFactor
 from embedwell.routes.common.multi_vectors import MultiVectorService
 from embedwell.routes.common.response_body import EncodingFormat, OutputType, encode_block
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage

@@ -190,7 +190,7 @@ class PoolingService:
         inputs = input_list(request.inputs)
         options = request.input_options().with_max_length(max_length)
         if self.model.multi_vectors.offered:
-            return await service.multi_vector.vectors(context, inputs, options, request)
+            return await service.outputs.multi_vector.vectors(context, inputs, options, request)
         states = await TokenVectorService(self.model).last_layer(context, inputs, options)
         return [truncate_and_normalize(each, None, request.normalize) for each in states]
 

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError
+from embedwell_models.output_names import MUVERA_LIMITS
 from embedwell_models.vectors import Doubles, Floats
 
 MAX_DIMENSIONS = 1 << 16
 """Largest number of dimensions of an encoding."""
-LARGEST = {"k_sim": 10, "dim_proj": 128, "r_reps": 64}
-"""Largest value of each option; the smallest is 1."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Muvera:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        for name, largest in LARGEST.items():
+        for name, largest in MUVERA_LIMITS.items():
             most = min(largest, self.dim) if name == "dim_proj" else largest
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(

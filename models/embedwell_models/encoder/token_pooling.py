@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError
+from embedwell_models.output_names import MAX_POOL_FACTOR
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import Doubles, Floats, normalize
 
-MAX_FACTOR = 32
-"""Largest factor of pooling."""
 MAX_TOKENS = 4096
 """Largest number of vectors that are pooled, because their distances take memory."""
 MEMORY_PER_PAIR = 24
@@ -28,16 +27,17 @@ def pool_tokens(vectors: Floats, factor: int, protected: int = _PROTECTED) -> Fl
     their cosine distances, and each cluster becomes its mean, scaled to the length 1, in the order
     of the first tokens.
 
-    Raises InputError for a factor that is not from 1 to MAX_FACTOR, and for too many tokens.
+    Raises InputError for a factor that is not from 1 to MAX_POOL_FACTOR, and for too many tokens.
     """
     return run_to_completion(pooling_steps(vectors, factor, protected))
 
 
 def pooling_steps(vectors: Floats, factor: int, protected: int = _PROTECTED) -> Steps[Floats]:
     """Pool the vectors of a document's tokens in steps, see `pool_tokens`."""
-    if not 1 <= factor <= MAX_FACTOR:
+    if not 1 <= factor <= MAX_POOL_FACTOR:
         raise InputError(
-            f"pool_factor is {factor}; give a number from 1 to {MAX_FACTOR}", param="pool_factor"
+            f"pool_factor is {factor}; give a number from 1 to {MAX_POOL_FACTOR}",
+            param="pool_factor",
         )
     rows = vectors[protected:]
     count = max(len(rows) // factor, 1)

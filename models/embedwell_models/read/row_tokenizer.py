@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -17,13 +17,20 @@ from embedwell_models.errors import (
     UnsplittableTextError,
 )
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.chunks import ChunkedDocument, ChunkReader
-from embedwell_models.read.images import PreparedInput
-from embedwell_models.read.inputs import InputOptions, InputRow, TextOrIds, check_tokens
+from embedwell_models.read.inputs import (
+    InputOptions,
+    InputRow,
+    PreparedInput,
+    TextOrIds,
+    check_tokens,
+)
 from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
+
+if TYPE_CHECKING:  # imported for late chunking
+    from embedwell_models.read.chunks import ChunkedDocument
 
 R = TypeVar("R")
 
@@ -63,7 +70,6 @@ class RowTokenizer:
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._raw_token_ids = raw_token_ids
         self._windows = WindowSplitter(tokenizer, max_tokens)
-        self._chunks = ChunkReader(tokenizer)
 
     def read(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -183,7 +189,7 @@ class RowTokenizer:
 
     def read_chunks(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
-    ) -> Steps[ChunkedDocument]:
+    ) -> "Steps[ChunkedDocument]":
         """Tokenize consecutive chunks of a text as one row; raises InputError."""
         if self._tokenizer.looks_up_words:
             raise InputError(
@@ -191,8 +197,10 @@ class RowTokenizer:
                 "each chunk as an input",
                 code="not_offered",
             )
+        from embedwell_models.read.chunks import ChunkReader
+
         side = options.side or self._tokenizer.side if self._may_cut(options.truncate) else None
-        document = yield from self._chunks.read(chunks, prompt, side)
+        document = yield from ChunkReader(self._tokenizer).read(chunks, prompt, side)
         if self._ids_beyond_table:
             for index, row in enumerate(document.chunk_inputs()):
                 self._check_ids_in_table(row, index)

@@ -55,10 +55,7 @@ class TokenVectors:
 
 
 class MultiVectors:
-    """Computes token vectors of texts, for every API.
-
-    alone: whether the model has no other vectors, such as ColBERT, but unlike BGE-M3.
-    """
+    """Computes token vectors of texts, for every API."""
 
     def __init__(
         self,
@@ -74,7 +71,6 @@ class MultiVectors:
         """
         self._reader, self._pipeline = reader, pipeline
         self._rules, self.dim, self._comparisons = rules, dim, comparisons
-        self.alone = pipeline.output_names == (MULTI,)
 
     @property
     def offered(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -34,10 +34,8 @@ from embedwell.errors import (
 )
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.outputs import TextOutputs
-from embedwell_models.read.chunks import ChunkedDocument
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.windows import (
     merge_by_average,
@@ -46,6 +44,10 @@ from embedwell_models.read.windows import (
     window_input_indices,
 )
 from embedwell_models.vectors import Floats
+
+if TYPE_CHECKING:  # imported for such models and requests
+    from embedwell_models.model_files.classifier import ClassifierOptions
+    from embedwell_models.read.chunks import ChunkedDocument
 
 R = TypeVar("R")
 
@@ -71,7 +73,7 @@ class Pipeline:
         timeout: float,
         *,
         cache: VectorCache | None = None,
-        classifier: ClassifierOptions | None = None,
+        classifier: "ClassifierOptions | None" = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:
         """cache: has vectors of the engine; None for no cache.
@@ -85,7 +87,7 @@ class Pipeline:
         self._cache = cache
 
     @property
-    def classifier(self) -> ClassifierOptions:
+    def classifier(self) -> "ClassifierOptions":
         """The classifier, which knows the labels; raises BadRequest for an embedder."""
         if self._classifier is None:
             raise NotOffered.by_embedder(self.output_names)
@@ -161,7 +163,7 @@ class Pipeline:
         return [items[index] for index in range(len(rows))]
 
     async def chunks(
-        self, costs: RequestCosts, document: ChunkedDocument, layers: int
+        self, costs: RequestCosts, document: "ChunkedDocument", layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, with all chunks as context."""
         (states,) = await self.hidden(costs, [document.row], layers)

@@ -12,15 +12,16 @@ from embedwell.compute.work_queue import WorkQueue, run_in_thread
 from embedwell.errors import BadRequest, ServiceError, reindexed, service_error, service_errors
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.chunks import ChunkedDocument
-from embedwell_models.read.images import ImageReader, encoded_size, find_images
 from embedwell_models.read.inputs import (
+    ImageReader,
     Input,
     InputOptions,
     InputRow,
     TextOrIds,
     TextPair,
     check_tokens,
+    encoded_size,
+    find_images,
 )
 from embedwell_models.read.prompts import Prompt, Prompts
 from embedwell_models.read.row_tokenizer import RowTokenizer, TextOrImage
@@ -28,7 +29,8 @@ from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Token, TruncatedIds
 
-if TYPE_CHECKING:  # imported for rerankers
+if TYPE_CHECKING:  # imported for rerankers, and for late chunking
+    from embedwell_models.read.chunks import ChunkedDocument
     from embedwell_models.read.pairs_and_lists import (
         DocumentList,
         ListRows,
@@ -197,7 +199,7 @@ class RequestReader:
 
     async def read_chunks(
         self, costs: RequestCosts, chunks: Sequence[str], options: InputOptions, size: int
-    ) -> ChunkedDocument:
+    ) -> "ChunkedDocument":
         """Tokenize consecutive chunks of a text as one row; raises like `read`.
 
         size: characters of all documents of the request.

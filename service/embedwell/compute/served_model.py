@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from embedwell.compute.admission import Admission
 from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.engine_set import EngineHandle, EngineSet
-from embedwell.compute.multi_vectors import MultiVectors
 from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.replaying_engine import ReplayingEngine
 from embedwell.compute.request_reader import RequestReader
@@ -20,11 +20,12 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import Task
-from embedwell_models.read.images import image_reader
+from embedwell_models.output_names import MULTI, Task
+from embedwell_models.read.inputs import image_reader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from embedwell.compute.multi_vectors import MultiVectors
     from embedwell_models.tokenizer.pairs import PairEncoder
 
 State = Literal["loaded", "loading", "unloaded"]
@@ -77,11 +78,21 @@ class ServedModel:
             output_names=description.outputs,
         )
         self.token_name = tokenizer.name
-        tokens = description.multi_vector_rules(tokenizer)
-        self.multi_vectors = MultiVectors(
-            self.reader, self.pipeline, tokens, description.token_dim, comparisons
-        )
+        self._rules = description.multi_vector_rules(tokenizer)
         self.dimensions = description.allowed_dimensions(settings.dimensions)
+
+    @cached_property
+    def multi_vectors(self) -> "MultiVectors":
+        """Computes token vectors, which few models have."""
+        from embedwell.compute.multi_vectors import MultiVectors
+
+        parts = self.reader, self.pipeline, self._rules
+        return MultiVectors(*parts, self.description.token_dim, self.comparisons)
+
+    @property
+    def has_only_token_vectors(self) -> bool:
+        """Whether the model has no other vectors, such as ColBERT, but unlike BGE-M3."""
+        return self.pipeline.output_names == (MULTI,)
 
     @property
     def config(self) -> EncoderConfig:

@@ -1,66 +1,49 @@
 """POST /embed: sentence vectors, in TEI's request and response formats with more options."""
 
 from collections.abc import Sequence
-from typing import NotRequired
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from fastapi import APIRouter
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.compute.multi_vectors import TokenVectors, text_role
-from embedwell.compute.pipeline import ItemResult, Pipeline
-from embedwell.compute.request_limits import ResponseSize, check_response_numbers
+from embedwell.compute.pipeline import ItemResult
 from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_responses import Fault, describe
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.body import input_list
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
-from embedwell.routes.common.multi_vectors import MultiVectorService
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_body import (
     BinaryResponse,
     Matrix,
     Vector,
     Vectors,
-    as_lists,
     binary_response,
     check_json_fields,
     convert_vectors,
-    encode_blocks,
     encode_rows,
     float16_overflow,
     rows_not_finite,
 )
 from embedwell.routes.common.response_types import (
+    Details,
     Input,
-    RequestSummary,
+    Outputs,
     describe_input,
     describe_inputs,
-    describe_request,
 )
 from embedwell.routes.common.router import RequestDep, api_router, complete_error
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell.routes.embed_sparse import (
-    SparseArrays,
-    as_arrays,
-    response_numbers,
-    sparse_output_name,
-)
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
-
-@forbid_extra
-class Details(RequestSummary):
-    """Prompt, usage and timing of the request, and the model."""
-
-    model: str
-    dimensions: NonNegativeInt
+if TYPE_CHECKING:
+    from embedwell.routes.embed_outputs import OutputService
 
 
 @forbid_extra
@@ -103,59 +86,35 @@ class Partial(Details):
     failed: NonNegativeInt
 
 
-class ComputedOutputs(TypedDict):
-    """The kinds of vectors that a request names, and its inputs.
-
-    - `embeddings`: dense vectors, if `outputs` has `dense`.
-    - `sparse`: sparse vectors, if `outputs` has `sparse`.
-    - `multi`: for each input, a vector for each token, if `outputs` has `multi`.
-    """
-
-    embeddings: NotRequired[Vectors]
-    sparse: NotRequired[list[SparseArrays]]
-    multi: NotRequired[list[Matrix] | list[str]]
-    token_ids: NotRequired[list[list[NonNegativeInt]]]
-    inputs: list[Input]
-
-
-@forbid_extra
-class Outputs(ComputedOutputs, Details):
-    """Response to a request with `outputs`: the kinds of vectors that were requested.
-
-    - `token_ids`: for each entry of `multi`, the ids of its tokens, unless they are pooled.
-    """
-
-
 EmbedResponse = Vectors | list[Matrix] | Embeddings | Outputs | Partial
 
 
 class EmbedService:
-    """Responds to /embed with any kind of vectors of a text.
-
-    multi_vector: responds if the model computes a vector for each token and no dense vector.
-    """
+    """Responds to /embed with any kind of vectors of a text."""
 
     def __init__(self, model: ServedModel) -> None:
         self.model, self.dense = model, DenseVectorService(model)
-        self.multi_vector = MultiVectorService(model)
+        self._only_tokens = model.has_only_token_vectors
+
+    @cached_property
+    def outputs(self) -> "OutputService":
+        """Responds with other vectors than a dense one, which few requests need."""
+        from embedwell.routes.embed_outputs import OutputService
+
+        return OutputService(self.dense)
 
     async def embed(
         self, context: RequestContext, body: EmbedRequest
     ) -> EmbedResponse | BinaryResponse:
         """Respond to /embed."""
-        only_tokens = self.model.multi_vectors.alone
-        _check_token_fields(body, only_tokens)
+        _check_token_fields(body, self._only_tokens)
         if body.muvera is not None:
             _check_json(context, body)
-            rows, vectors = await self.multi_vector.encodings(context, body, body.muvera)
+            token_vectors = self.outputs.multi_vector
+            rows, vectors = await token_vectors.encodings(context, body, body.muvera)
             return self._respond(context, body, rows, vectors)
-        if body.outputs is not None:
-            return await self.outputs(context, body, body.outputs)
-        if only_tokens:
-            self.model.pipeline.check_outputs(())
-            if body.details:
-                return await self._token_vectors(context, body)
-            return await self.multi_vector.embed(context, body)
+        if body.outputs is not None or self._only_tokens:
+            return await self.outputs.embed(context, body)
         if body.partial:
             return await self._embed_partial(context, body)
         _check_json(context, body)
@@ -179,31 +138,8 @@ class EmbedService:
         return {
             "embeddings": embeddings,
             "inputs": describe_inputs(rows),
-            **self._details(context, body, vectors.shape[1]),
+            **self.dense.details(context, body, vectors.shape[1]),
         }
-
-    async def outputs(
-        self, context: RequestContext, body: EmbedRequest, names: Sequence[OutputName]
-    ) -> Outputs:
-        """Compute the named kinds of vectors of each input; raises BadRequest, TooLarge."""
-        if self.model.multi_vectors.alone:
-            self.model.pipeline.check_outputs(names)
-            return await self._token_vectors(context, body)
-        self.dense.check_offered(names, body.dimensions)
-        outputs = await self._compute_outputs(context, body, names)
-        dimensions = body.dimensions or self.model.dimensions.full
-        return {**outputs, **self._details(context, body, dimensions)}
-
-    async def _token_vectors(self, context: RequestContext, body: EmbedRequest) -> Outputs:
-        texts, matrices = await self.multi_vector.matrices(context, body, described=True)
-        outputs: ComputedOutputs = {
-            "multi": encode_blocks(matrices, body.encoding_format),
-            "token_ids": [as_lists(ids) for ids in texts.token_ids],
-            "inputs": describe_inputs(texts.rows),
-        }
-        if texts.pooled:
-            del outputs["token_ids"]
-        return {**outputs, **self._details(context, body, self.model.dimensions.full)}
 
     async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Partial:
         check_json_fields(context, partial=True)
@@ -214,60 +150,7 @@ class EmbedService:
         return {
             "results": described,
             "failed": sum("error" in result for result in described),
-            **self._details(context, body, vectors.shape[1]),
-        }
-
-    async def _compute_outputs(
-        self, context: RequestContext, body: EmbedRequest, requested: Sequence[OutputName]
-    ) -> ComputedOutputs:
-        _check_fields(context, body)
-        pipeline, numbers_per_token = self.model.pipeline, self.model.multi_vectors.dim
-        kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
-        names = list(dict.fromkeys(kinds[name] for name in requested))
-        pipeline.check_outputs(names)
-        rows = await self.model.reader.read(
-            context, input_list(body.inputs), body.options_without_windows()
-        )
-        if MULTI in requested:
-            check_response_numbers(
-                context.tokens * numbers_per_token, self.model.settings.max_values
-            )
-            context.memory.grow_by_numbers(context.tokens * numbers_per_token)
-        outputs = await _compute(pipeline, context, rows, names, self.model.settings.max_values)
-        response: ComputedOutputs = {"inputs": describe_inputs(rows)}
-        if DENSE in requested:
-            vectors = np.stack([text.dense for text in outputs if text.dense is not None])
-            finished = truncate_and_normalize(vectors, body.dimensions, body.normalize)
-            values = convert_vectors(finished, body.output_dtype)
-            response["embeddings"] = encode_rows(values, body.encoding_format)
-        if SPARSE in requested:
-            response["sparse"] = [as_arrays(it.sparse) for it in outputs if it.sparse is not None]
-        if MULTI in requested:
-            matrices = [text.multi for text in outputs if text.multi is not None]
-            ids = [  # the first tokens have no vector
-                row.ids[len(row.ids) - len(matrix) :]
-                for row, matrix in zip(rows, matrices, strict=True)
-            ]
-            texts = await self.model.multi_vectors.pool(
-                context,
-                TokenVectors(rows, matrices, ids),
-                body.pool_factor,
-                text_role(body.input_options()),
-            )
-            response["multi"] = encode_blocks(
-                (convert_vectors(matrix, body.output_dtype) for matrix in texts.vectors),
-                body.encoding_format,
-            )
-            if not texts.pooled:
-                response["token_ids"] = [as_lists(each) for each in texts.token_ids]
-        return response
-
-    def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> Details:
-        prompt = self.model.reader.resolve_prompt(body.input_options())
-        return {
-            "model": self.model.name,
-            "dimensions": dimensions,
-            **describe_request(context, prompt),
+            **self.dense.details(context, body, vectors.shape[1]),
         }
 
 
@@ -287,25 +170,6 @@ def router(registry: ModelRegistry) -> APIRouter:
         return await models.choose(body.model, body.task).embed(context, body)
 
     return routes
-
-
-async def _compute(
-    pipeline: Pipeline,
-    context: RequestContext,
-    rows: Sequence[InputRow],
-    names: Sequence[str],
-    max_values: int,
-) -> list[TextOutputs]:
-    if not {SPARSE, SPARSE_QUERY} & {*names}:  # the size was checked before
-        return await pipeline.compute_outputs(context, rows, names)
-    size = ResponseSize(context.memory, max_values)
-
-    def keep(text: TextOutputs) -> TextOutputs:
-        assert text.sparse is not None
-        size.grow(response_numbers(text.sparse))
-        return text
-
-    return await pipeline.compute_in_parts(context, rows, names, keep)
 
 
 def _check_token_fields(body: EmbedRequest, only_tokens: bool) -> None:
@@ -330,15 +194,6 @@ def _check_json(context: RequestContext, body: EmbedRequest) -> None:
     check_json_fields(
         context, details=body.details, encoding_format=body.encoding_format != "float"
     )
-
-
-def _check_fields(context: RequestContext, body: EmbedRequest) -> None:
-    check_json_fields(context, outputs=True)
-    for name in ("late_chunking", "partial"):
-        if getattr(body, name):
-            raise BadRequest(
-                f"{name} cannot be combined with outputs; leave one of them out", param=name
-            )
 
 
 def _stack_vectors(results: Sequence[ItemResult], dim: int) -> Floats:

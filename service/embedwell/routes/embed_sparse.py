@@ -16,6 +16,7 @@ from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.options import InputBody, PromptBody
 from embedwell.routes.common.response_body import as_lists
+from embedwell.routes.common.response_types import SparseArrays
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY
@@ -55,18 +56,6 @@ class SparseEntry(TypedDict):
 
     index: NonNegativeInt
     value: float
-
-
-@forbid_extra
-class SparseArrays(TypedDict):
-    """A sparse vector: indices of vocabulary entries in ascending order, and their weights.
-
-    - `indices`: ids of the vocabulary entries, in ascending order.
-    - `values`: weight of each entry, above 0.
-    """
-
-    indices: list[NonNegativeInt]
-    values: list[float]
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from embedwell.routes.common.response_body import BinaryResponse, EncodingFormat
 from embedwell.routes.common.response_types import (
     OpenAIEmbedding,
     OpenAIUsage,
+    SparseArrays,
     openai_embeddings,
     token_usage,
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell.routes.embed import EmbedService
-from embedwell.routes.embed_sparse import SparseArrays
 from embedwell.routes.jina import JinaEmbeddings
 from embedwell_models.output_names import DENSE, MULTI
 

@@ -67,7 +67,7 @@ class SimilarityService:
     ) -> SimilarityResponse:
         """Respond to /similarity."""
         multi_vectors, max_values = self.model.multi_vectors, self.model.settings.max_values
-        by_tokens = multi_vectors.alone or body.metric == MAXSIM
+        by_tokens = self.model.has_only_token_vectors or body.metric == MAXSIM
         a, b, scores = await (
             compare_tokens(multi_vectors, context, body, max_values)
             if by_tokens

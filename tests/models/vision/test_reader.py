@@ -10,8 +10,14 @@ import pytest
 
 from embedwell_models.errors import InputError, TooManyTokensError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.read.images import PreparedInput, encoded_size, find_images, image_reader
-from embedwell_models.read.inputs import ImageFile, Input
+from embedwell_models.read.inputs import (
+    ImageFile,
+    Input,
+    PreparedInput,
+    encoded_size,
+    find_images,
+    image_reader,
+)
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_vision.reader import ImageReader, PreparedContent, PreparedImage
 from tests.models.image_models import SIDE, encoded, picture, write_clip

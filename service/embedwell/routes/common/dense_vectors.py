@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
 from embedwell.compute.pipeline import ItemResult
 from embedwell.compute.served_model import ServedModel
-from embedwell.errors import BadRequest, ServiceError
+from embedwell.errors import BadRequest, ServiceError, service_errors
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
-from embedwell.routes.common.multi_vector_options import MuveraOptions, PoolFactor
+from embedwell.routes.common.body import (
+    FAIL_FAST,
+    Body,
+    Inputs,
+    TrueByDefault,
+    examples,
+    input_list,
+)
 from embedwell.routes.common.options import (
     OPTION_FIELDS,
     InputBody,
@@ -27,16 +33,46 @@ from embedwell.routes.common.response_body import (
     convert_vectors,
     encode_rows,
 )
+from embedwell.routes.common.response_types import Details, describe_request
 from embedwell_models.errors import DimensionsError, TooManyDimensionsError
-from embedwell_models.output_names import DENSE
+from embedwell_models.output_names import DENSE, MAX_POOL_FACTOR, MUVERA_LIMITS
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, truncate_and_normalize
+
+if TYPE_CHECKING:
+    from embedwell_models.encoder.muvera import Muvera
 
 _OTHER_DIMENSIONS = "the operator can allow more with EMBEDWELL_DIMENSIONS"
 
 OutputName = Literal["dense", "sparse", "multi"]
 """Kind of vectors, as in embedwell_models.output_names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
+
+
+PoolFactor = Annotated[int, Field(ge=1, le=MAX_POOL_FACTOR)]
+"""Divisor of the number of a document's token vectors."""
+
+
+class MuveraOptions(Body):
+    """Options of MUVERA's encodings, by the names and with the defaults of fastembed.
+
+    - `k_sim`: number of hyperplanes, which part the space into 2^k_sim clusters.
+    - `dim_proj`: dimensions of a cluster, at most those of a token's vector.
+    - `r_reps`: repetitions with other hyperplanes.
+    - `seed`: of the random numbers.
+    """
+
+    k_sim: Annotated[int, Field(ge=1, le=MUVERA_LIMITS["k_sim"])] = 5
+    dim_proj: Annotated[int, Field(ge=1, le=MUVERA_LIMITS["dim_proj"])] = 16
+    r_reps: Annotated[int, Field(ge=1, le=MUVERA_LIMITS["r_reps"])] = 20
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 42
+
+    def encoder(self, dim: int) -> "Muvera":
+        """Build the encoder for token vectors of `dim` dimensions; raises BadRequest."""
+        from embedwell_models.encoder.muvera import Muvera
+
+        with service_errors():
+            return Muvera(dim, self.k_sim, self.dim_proj, self.r_reps, self.seed)
 
 
 class EmbedParameters(ReadingBody):
@@ -156,6 +192,15 @@ class DenseVectorService:
         context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
         rows = await self.model.reader.read_partial(context, inputs, options)
         return await self.model.pipeline.dense_partial(context, rows)
+
+    def details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> Details:
+        """Describe the request, its prompt and the model."""
+        prompt = self.model.reader.resolve_prompt(body.input_options())
+        return {
+            "model": self.model.name,
+            "dimensions": dimensions,
+            **describe_request(context, prompt),
+        }
 
     def check_offered(
         self, names: Sequence[str], dimensions: int | None, param: str = "dimensions"

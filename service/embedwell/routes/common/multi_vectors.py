@@ -11,8 +11,7 @@ from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import input_list
-from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.common.multi_vector_options import MuveraOptions
+from embedwell.routes.common.dense_vectors import EmbedRequest, MuveraOptions
 from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
     Array,

@@ -14,12 +14,11 @@ from pybase64 import b64encode_as_string
 from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
-from embedwell.routes.common.float8 import Float8Type, float8_values, to_float8
 from embedwell_models.vectors import Floats, quantize
 
 EncodingFormat = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
-BinaryType = Literal["float32", "float16", "bfloat16", Float8Type]
+BinaryType = Literal["float32", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2"]
 Array = np.ndarray[Any, Any]
 Vector = list[float] | str
 """A vector as numbers, or as their bytes in base64."""
@@ -64,7 +63,9 @@ def binary_values(vectors: Floats, dtype: BinaryType, *, big_endian: bool) -> Ar
     return values.byteswap() if big_endian else values
 
 
-def _to_float8(vectors: Floats, dtype: Float8Type) -> Array:
+def _to_float8(vectors: Floats, dtype: Literal["fp8_e4m3", "fp8_e5m2"]) -> Array:
+    from embedwell.routes.common.float8 import float8_values, to_float8  # for vLLM's clients
+
     greatest = float8_values(dtype)[-1]
     for row in np.flatnonzero((np.abs(vectors) > greatest).any(axis=-1)):
         raise NotFinite(

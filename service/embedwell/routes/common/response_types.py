@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.common_fields import forbid_extra
-from embedwell.routes.common.response_body import Vector
+from embedwell.routes.common.response_body import Matrix, Vector, Vectors
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.prompts import Prompt as ResolvedPrompt
 
@@ -99,6 +99,49 @@ class OpenAIEmbedding(TypedDict):
     object: Literal["embedding"]
     index: NonNegativeInt
     embedding: Vector
+
+
+@forbid_extra
+class Details(RequestSummary):
+    """Prompt, usage and timing of the request, and the model."""
+
+    model: str
+    dimensions: NonNegativeInt
+
+
+@forbid_extra
+class SparseArrays(TypedDict):
+    """A sparse vector: indices of vocabulary entries in ascending order, and their weights.
+
+    - `indices`: ids of the vocabulary entries, in ascending order.
+    - `values`: weight of each entry, above 0.
+    """
+
+    indices: list[NonNegativeInt]
+    values: list[float]
+
+
+class ComputedOutputs(TypedDict):
+    """The kinds of vectors that a request names, and its inputs.
+
+    - `embeddings`: dense vectors, if `outputs` has `dense`.
+    - `sparse`: sparse vectors, if `outputs` has `sparse`.
+    - `multi`: for each input, a vector for each token, if `outputs` has `multi`.
+    """
+
+    embeddings: NotRequired[Vectors]
+    sparse: NotRequired[list[SparseArrays]]
+    multi: NotRequired[list[Matrix] | list[str]]
+    token_ids: NotRequired[list[list[NonNegativeInt]]]
+    inputs: list[Input]
+
+
+@forbid_extra
+class Outputs(ComputedOutputs, Details):
+    """Response to a request with `outputs`: the kinds of vectors that were requested.
+
+    - `token_ids`: for each entry of `multi`, the ids of its tokens, unless they are pooled.
+    """
 
 
 def openai_embeddings(encoded: Sequence[Vector]) -> list[OpenAIEmbedding]:
