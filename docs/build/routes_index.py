@@ -16,7 +16,7 @@ from starlette.routing import Route
 from embedwell import doors
 from embedwell.app import create_router, served_models
 from embedwell.compute.engine_session import EngineSession
-from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.request_limits import MemoryBudget
 from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.http import error_responses
 from embedwell.http.error_responses import ErrorFormat

@@ -16,7 +16,7 @@ from embedwell.compute.activity import Activity
 from embedwell.compute.admission import check_unread
 from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.engine_set import EngineHandle, EngineSet
-from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.request_limits import MemoryBudget
 from embedwell.compute.served_model import ServedModel, with_prompts
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.fastapi_app import Background, fastapi_app

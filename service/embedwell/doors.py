@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, str] = {
 """Commands of click, in the order of --help: those that most people need first."""
 
 ROUTES: Mapping[str, str] = {
-    "playground": "embedwell.playground.pages:router",  # before the others' route of /
+    "playground": "embedwell.playground:router",  # before the others' route of /
     "openapi": "embedwell.routes.openapi_document:router",
     "embed": "embedwell.routes.embed:router",
     "embed_sparse": "embedwell.routes.embed_sparse:router",

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from starlette.types import Message, Scope
 
-from embedwell.compute.memory_budget import MemoryBudget, Reservation
+from embedwell.compute.request_limits import MemoryBudget, Reservation
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext

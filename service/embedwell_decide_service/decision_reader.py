@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.errors import BadRequest
 from embedwell_decide.questions import Question

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.request_limits import MemoryBudget
 from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.http.access import BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts

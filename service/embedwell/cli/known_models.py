@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedwell.settings.settings import Settings
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.card import CARD
@@ -49,18 +48,16 @@ def as_json(part: str, speed: "MachineSpeed | None" = None) -> str:
     return json.dumps(models, indent=2, ensure_ascii=False)
 
 
-def prompts_hint(settings: Settings, folder: Path) -> str | None:
-    """Return a hint if the authors of a model publish prompts that its files lack, else None."""
-    if settings.prompts or "/" not in settings.model or Path(settings.model).exists():
-        return None
+def missing_prompts(name: str, folder: Path) -> str | None:
+    """Return which prompts the authors of a repository publish that its files lack, if any."""
     from embedwell_models.hub.known_models import known_models  # few sources need it
 
-    model = known_models().get(settings.model)
+    model = known_models().get(name)
     if model is None or not model.prompts or _has_prompts(folder / CARD):
         return None
     texts = ", ".join(f"{name} {json.dumps(text)}" for name, text in model.prompts.items())
     return (
-        f"{settings.model}: its authors publish prompts that its files lack ({texts}). "
+        f"{name}: its authors publish prompts that its files lack ({texts}). "
         "EMBEDWELL_PROMPTS=published adds them for requests with an input_type"
     )
 

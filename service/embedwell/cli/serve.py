@@ -97,7 +97,6 @@ def serve(**flags: Any) -> None:
     if settings.tracing or settings.otlp_metrics:
         require_tracing()
     install_signal_handlers(0)  # a server that is told to stop has not failed
-    from embedwell.cli.known_models import prompts_hint
     from embedwell.launch.reload import has_terminal
 
     if settings.models_file and not has_terminal():
@@ -121,6 +120,15 @@ def serve(**flags: Any) -> None:
         announce(f"Error: {error}", logging.ERROR, settings.log_format)
         status = 1
     sys.exit(status)
+
+
+def prompts_hint(settings: Settings, folder: Path) -> str | None:
+    """Return a hint if the authors of a model publish prompts that its files lack, else None."""
+    if settings.prompts or "/" not in settings.model or Path(settings.model).exists():
+        return None
+    from embedwell.cli.known_models import missing_prompts  # of repositories
+
+    return missing_prompts(settings.model, folder)
 
 
 def _read_anew(settings: Settings) -> list[tuple[Settings, Path]]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedwell.compute.pipeline import Pipeline
-from embedwell.compute.request_costs import RequestCosts
-from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.request_limits import RequestCosts, check_response_numbers
 from embedwell.compute.request_reader import RequestReader
 from embedwell.compute.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell.engine.wire.messages import TokenIds

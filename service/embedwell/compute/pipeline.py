@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from embedwell.compute.admission import Admission
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.engine.wire.messages import (
     CONTENT,

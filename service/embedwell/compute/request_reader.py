@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from embedwell.compute.request_costs import RequestCosts
-from embedwell.compute.request_limits import check_input_count
+from embedwell.compute.request_limits import RequestCosts, check_input_count
 from embedwell.compute.work_queue import WorkQueue, run_in_thread
 from embedwell.errors import BadRequest, ServiceError, reindexed, service_error, service_errors
 from embedwell_models.errors import InputError

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.served_model import ServedModel
 from embedwell.compute.work_queue import STEP_OPERATIONS
 from embedwell.errors import reindexed, service_errors

@@ -7,8 +7,7 @@ import numpy as np
 import orjson
 
 from embedwell.compute.pipeline import Pipeline
-from embedwell.compute.request_costs import RequestCosts
-from embedwell.compute.request_limits import check_response_numbers
+from embedwell.compute.request_limits import RequestCosts, check_response_numbers
 from embedwell.compute.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell.errors import BadRequest, TooLarge, reindexed
 from embedwell_models.output_names import SPARSE, SPARSE_QUERY

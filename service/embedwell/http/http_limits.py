@@ -17,7 +17,7 @@ from typing import Protocol
 from starlette.types import Message, Receive
 
 from embedwell.compute.activity import Heartbeat
-from embedwell.compute.memory_budget import MemoryBudget, Reservation
+from embedwell.compute.request_limits import MemoryBudget, Reservation
 from embedwell.compute.work_queue import run_in_thread
 from embedwell.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
 from embedwell.http.request_context import RequestContext

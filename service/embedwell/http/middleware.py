@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.compute.activity import Activity
-from embedwell.compute.memory_budget import SMALL, Reservation
+from embedwell.compute.request_limits import SMALL, Reservation
 from embedwell.errors import (
     ClientDisconnected,
     ConnectionClosed,

@@ -21,7 +21,6 @@ from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.processes import forked, preload
 from embedwell.launch.reload import ModelSource, PlacedModels
-from embedwell.launch.socket_activation import handed_over_listeners
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.setting_types import is_loopback
 from embedwell.settings.settings import BATCH_LOCK_FILE, Settings
@@ -173,7 +172,7 @@ def open_listeners(settings: Settings, stack: ExitStack) -> Listeners:
 
     Sockets that systemd or launchd hands over take the place of those in the settings.
     """
-    if handed_over := handed_over_listeners():
+    if handed_over := _handed_over():
         groups = [handed_over] * settings.workers
         return Listeners(_with_addresses(settings, handed_over), groups, handed_over=True)
     groups = [list[socket.socket]() for _ in range(settings.workers)]
@@ -185,6 +184,14 @@ def open_listeners(settings: Settings, stack: ExitStack) -> Listeners:
         shared = stack.enter_context(UnixListener(settings.unix_socket, _BACKLOG))
         groups = [[*group, shared] for group in groups]
     return Listeners(settings, groups, handed_over=False)
+
+
+def _handed_over() -> list[socket.socket]:
+    if sys.platform != "darwin" and "LISTEN_PID" not in os.environ:
+        return []
+    from embedwell.launch.socket_activation import handed_over_listeners  # which few servers need
+
+    return handed_over_listeners()
 
 
 def _with_addresses(settings: Settings, handed_over: Sequence[socket.socket]) -> Settings:

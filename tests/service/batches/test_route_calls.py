@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.compute.memory_budget import MemoryBudget, Reservation
+from embedwell.compute.request_limits import MemoryBudget, Reservation
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
 from embedwell.http.error_responses import OPENAI
 from embedwell.routes.common.body import Body

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.compute.memory_budget import MemoryBudget, Reservation
+from embedwell.compute.request_limits import MemoryBudget, Reservation
 from embedwell.errors import EngineUnavailable
 from embedwell_batches.batch import Batch
 from embedwell_batches.route_calls import RouteResponse

@@ -7,8 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
-from embedwell.cli.known_models import as_json, prompts_hint, table
+from embedwell.cli.known_models import as_json, table
 from embedwell.cli.machine_speed import MachineSpeed
+from embedwell.cli.serve import prompts_hint
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.known_models import known_models
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.errors import BadRequest, TooLarge
 from embedwell_models.model_description import ModelDescription

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from embedwell.compute.multi_vectors import MultiVectors, TokenVectors
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.compute.work_queue import ComparisonQueue
 from embedwell.engine.wire.messages import Job, Result

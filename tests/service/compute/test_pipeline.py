@@ -8,7 +8,7 @@ import pytest
 
 from embedwell.compute.admission import Admission, KnownRate
 from embedwell.compute.pipeline import Pipeline
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.engine.wire.messages import Job, Result

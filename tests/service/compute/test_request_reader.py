@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import embedwell_models.model_description
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, TooLarge

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.rerank_scores import ListwiseScores
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed

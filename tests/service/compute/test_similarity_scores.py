@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.similarity_scores import compute_sparse_vectors, similarity_scores
 from embedwell.compute.work_queue import FEW_OPERATIONS, ComparisonQueue
 from embedwell.engine.wire.messages import Job, Result

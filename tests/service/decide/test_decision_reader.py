@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.compute.request_costs import RequestCosts
+from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.errors import BadRequest, TooLarge
 from embedwell_decide.questions import Question

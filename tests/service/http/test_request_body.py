@@ -16,7 +16,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from embedwell.compute.memory_budget import MemoryBudget, Reservation, SlowClient
+from embedwell.compute.request_limits import MemoryBudget, Reservation, SlowClient
 from embedwell.http.http_limits import HttpLimits, LimitedReceive, Timeouts
 from embedwell.http.request_context import RequestContext
 from tests.service.http.protocol.raw_http import connect

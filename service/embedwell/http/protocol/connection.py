@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import Scope
 
-from embedwell.compute.memory_budget import Reservation
+from embedwell.compute.request_limits import Reservation
 from embedwell.errors import (
     ClientDisconnected,
     ConnectionClosed,

@@ -18,8 +18,8 @@ from embedwell.compute.activity import Heartbeat
 from embedwell.gc_tuning import map_large_blocks
 from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
-from embedwell.http.protocol.acceptor import Acceptor
 from embedwell.http.protocol.connection import Connection
+from embedwell.http.protocol.transport import Acceptor
 from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from embedwell.compute.memory_budget import MemoryBudget
+from embedwell.compute.request_limits import MemoryBudget
 from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, UnknownModel
 from embedwell.http.request_context import model_in_path

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from embedwell.compute.memory_budget import MemoryBudget, Reservation
+from embedwell.compute.request_limits import MemoryBudget, Reservation
 from embedwell.http.protocol.connection import Connection
 from embedwell.http.request_context import RequestContext
 from embedwell.launch.supervised import HTTP_PROCESS

@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from embedwell.playground import pages
+from embedwell import playground
 from tests.service.local_server import local_server
 from tests.service.server import Server
 
-STATIC = Path(pages.__file__).parent / "static"
+STATIC = Path(playground.__file__).parent / "static"
 FILES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*"))
 
 
@@ -56,7 +56,7 @@ def test_the_root_is_a_health_check_for_other_clients(server: Server, accept: st
 
 
 @pytest.mark.parametrize(
-    "path", ["nothing.js", "..%2fpages.py", "%2e%2e/pages.py", "vendor", "", "/etc/passwd"]
+    "path", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "vendor", "", "/etc/passwd"]
 )
 def test_nothing_but_the_files_is_served(server: Server, path: str) -> None:
     response = httpx.get(f"{server.url}/playground/{path}", timeout=120)
