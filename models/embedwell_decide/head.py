@@ -12,7 +12,7 @@ from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import KINDS
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
+from embedwell_models.encoder.encoder import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.outputs import TextOutputs

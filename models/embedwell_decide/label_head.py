@@ -12,7 +12,7 @@ import numpy.typing as npt
 from embedwell_decide.label_options import LabelOptions
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import LinearFactory
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats

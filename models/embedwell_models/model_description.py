@@ -28,8 +28,9 @@ from embedwell_models.model_files.modules import (
     TABLES,
     WORDS,
     ModuleEntry,
+    refuse_changed_weights,
+    refuse_unknown_keys,
 )
-from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.model_files.vector_recipe import VectorRecipe

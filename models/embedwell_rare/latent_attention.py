@@ -13,9 +13,8 @@ import numpy as np
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import StateLayersSpec
-from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoder import Encoder, LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
-from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.vectors import Floats
 
 NORM_EPS = 1e-5

@@ -7,7 +7,7 @@ import numpy as np
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
+from embedwell_models.encoder.encoder import Linear, LinearFactory, layer_norm
 from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats
 
 

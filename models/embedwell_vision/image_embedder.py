@@ -12,8 +12,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.layers import LinearFactory, layer_norm
+from embedwell_models.encoder.encoder import Encoder, LinearFactory, layer_norm
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription

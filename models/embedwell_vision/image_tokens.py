@@ -18,7 +18,7 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.encoder.layers import layer_norm
+from embedwell_models.encoder.encoder import layer_norm
 from embedwell_models.loading.backends import OUTSIDE_LAYERS
 from embedwell_models.vectors import Floats
 from embedwell_vision.image_weights import PlaceTables

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.encoder.layers import layer_norm
+from embedwell_models.encoder.encoder import layer_norm
 from embedwell_models.encoder.splade import MaskedLMWeights
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.vectors import Floats

@@ -14,7 +14,7 @@ from embedwell_models.cpu_backend.prepack import (
     interleave_panels,
     padding_to_tiles,
 )
-from embedwell_models.encoder.layers import Linear, LinearFactory, RowMaximum, WeightAndBias
+from embedwell_models.encoder.encoder import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.vectors import Floats
 
 ACTIVATIONS = ("none", "gelu", "gelu_tanh", "relu", "silu", "gelu_sigmoid", "tanh")

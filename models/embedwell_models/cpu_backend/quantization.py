@@ -1,17 +1,22 @@
 """Quantisation of weights to 8-bit integers or 16 levels, and the input magnitudes that it needs.
 
 N outputs, K inputs.
+
+Inputs and weights of linear layers in int8 are rotated, as in kernels/rows.h: Hadamard matrices mix
+each four neighbours, and units of 16 numbers in the longest parts of a power of two of units that
+fill a row. So numbers that are much larger than the others are spread out (QuaRot, arXiv
+2404.00456). The product of two rotated rows is that of the rows, times how many numbers are mixed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats
 
 QUANTIZED = ("int8", "int4")
 """Precisions whose products are those of 8-bit integers."""
@@ -173,3 +178,46 @@ def _column_magnitudes(weight: Floats) -> NDArray[np.float64]:
 def _blocks(weight: Floats) -> Iterator[slice]:
     size = max(_BLOCK // weight.shape[1], 1)
     return (slice(start, start + size) for start in range(0, len(weight), size))
+
+
+_NEIGHBOURS, _UNIT = 4, 16
+
+
+def mixed(width: int) -> int:
+    """Return how many numbers of a row are mixed with each other; the width is a multiple of 16."""
+    return _NEIGHBOURS * _units(width)
+
+
+def rotate(rows: Floats) -> Floats:
+    """Rotate rows (N, K); K is a multiple of 16."""
+    units = _units(rows.shape[1])
+    fours = np.kron(np.eye(_UNIT // _NEIGHBOURS, dtype=np.float32), hadamard(_NEIGHBOURS))
+    mixed_fours = rows.reshape(-1, 1, units, _UNIT) @ fours
+    rows_at_once = min(units, MAX_UNTHREADED_PRODUCT // (units * _UNIT))  # of the matrix
+    rotated: Floats = hadamard(units).reshape(-1, rows_at_once, units) @ mixed_fours
+    return rotated.reshape(rows.shape)
+
+
+def _units(width: int) -> int:
+    units = width // _UNIT
+    return units & -units
+
+
+@cache
+def hadamard(size: int) -> Floats:
+    """Return Sylvester's Hadamard matrix (size, size); size is a power of two."""
+    matrix = np.ones((1, 1), np.float32)
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
+
+
+def signs(width: int) -> Floats:
+    """Return the signs of a row's numbers before its rotation (width,): Rudin and Shapiro's.
+
+    No row of a Hadamard matrix is like them. So a mean that all numbers share is spread, too.
+    """
+    units = np.arange(-(-width // _UNIT))
+    ones = np.bitwise_count(units & units >> 1)
+    repeated: Floats = np.where(ones % 2, np.float32(-1), np.float32(1)).repeat(_UNIT)
+    return repeated[:width]

@@ -15,7 +15,7 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.prepack import PANEL, Packing, WeightPacker
-from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
+from embedwell_models.encoder.encoder import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Alibi, Buckets, Disentangled, TransformerXL
 from embedwell_models.vectors import Floats

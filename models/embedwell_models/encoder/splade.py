@@ -15,9 +15,8 @@ import numpy as np
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoder import Encoder, WeightAndBias
 from embedwell_models.encoder.encoders_with_heads import EncoderWithHead
-from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.errors import ModelError
 from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.outputs import SparseVector

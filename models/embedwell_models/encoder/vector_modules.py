@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.encoder.layers import LinearFactory, WeightAndBias, layer_norm
+from embedwell_models.encoder.encoder import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.vector_modules import (
     RESIDUAL,

@@ -29,8 +29,7 @@ from embedwell_models.encoder.device import (
     may_be_gpu,
     torch_is_installed,
 )
-from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.layers import Linear, LinearFactory
+from embedwell_models.encoder.encoder import Inputs, Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription

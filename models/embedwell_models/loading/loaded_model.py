@@ -14,8 +14,7 @@ from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Ma
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.device_errors import is_out_of_memory
-from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs, LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.loading.backends import (

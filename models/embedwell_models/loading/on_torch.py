@@ -9,8 +9,7 @@ from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import Inputs, LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription

@@ -12,7 +12,7 @@ import numpy as np
 from embedwell_models import families
 from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.layers import WeightAndBias
+from embedwell_models.encoder.encoder import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoder import Encoder, WeightAndBias
 from embedwell_models.encoder.encoders_with_heads import EncoderWithHead, LayerMixEncoder
-from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense, load_norm, load_score_row
 from embedwell_models.model_files.vector_modules import LayerNorm as ModuleNorm
 from embedwell_models.model_files.vector_modules import (

@@ -8,7 +8,7 @@ from torch import Tensor
 from embedwell_models.cpu_backend.library import best_isa
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.encoder import layers as array_layers
+from embedwell_models.encoder import encoder as array_layers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout

@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoder import Encoder, WeightAndBias
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
-from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.torch_backend.device_heads import DeviceStateFunctionEncoder
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory

@@ -17,9 +17,8 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
+from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight, rotate
 from embedwell_models.cpu_backend.relative_positions import position_bias
-from embedwell_models.cpu_backend.rotation import rotate
 from embedwell_models.cpu_backend.support import why_unsupported
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS

@@ -12,8 +12,13 @@ from torch import Tensor
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import InputObserver, quantize_weight
-from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
+from embedwell_models.cpu_backend.quantization import (
+    InputObserver,
+    mixed,
+    quantize_weight,
+    rotate,
+    signs,
+)
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.torch_backend.linear import (
     Linear,

@@ -10,7 +10,7 @@ import pytest
 from embedwell_decide.head import DecisionHead, load, shapes
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.layers import Linear, LinearFactory
+from embedwell_models.encoder.encoder import Linear, LinearFactory
 from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.loading.loaded_model import LoadedModel

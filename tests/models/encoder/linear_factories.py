@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.cpu_backend import library
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import LinearFactory
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.vectors import Floats
 

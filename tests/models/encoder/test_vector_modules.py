@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead, load_transform, sigmoid
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.vector_modules import (

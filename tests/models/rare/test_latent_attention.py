@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.encoder import LinearFactory
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_rare.latent_attention import LatentAttention, LatentWeights
 from embedwell_rare.torch_layers.latent_attention import TorchLatentAttention

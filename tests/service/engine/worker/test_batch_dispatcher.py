@@ -6,9 +6,9 @@ from math import inf
 
 from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import Job, size_class
-from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledBatch
 from embedwell.engine.worker.batch_sizing import BatchSizing, Throughput
 from embedwell.engine.worker.job_table import JobTable
+from embedwell.engine.worker.loop import BatchDispatcher, ScheduledBatch
 from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import FakeConnection, ids
 

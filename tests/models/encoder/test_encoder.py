@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from embedwell_models.encoder.layers import layer_norm
+from embedwell_models.encoder.encoder import layer_norm
 from tests.models.encoder.linear_factories import assert_equal, numbers
 
 WIDTHS = [1, 2, 7, 8, 48, 127, 128, 129, 384, 768, 1025]
