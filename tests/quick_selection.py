@@ -29,7 +29,7 @@ LEFT_OUT = {  # subjects, with patterns of their files
         *(f"models/formats/{name}/*" for name in ["gguf", "onnx_export", "quantized"]),
         "models/classic/*",
         *(f"models/hub/test_{name}.py" for name in ["bundles", "huggingface", "sources"]),
-        "models/tokenizer/loading/test_tokenizer_class.py",
+        "models/tokenizer/loading/test_tokenizer_config.py",
     ),
     "commands other than serve": (
         *("service/bulk/*", "service/classic_service/*", "service/desktop/*", "service/lab/*"),

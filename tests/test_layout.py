@@ -95,7 +95,8 @@ CORE = {
     "embedwell_models": "errors vectors output_names outputs model_options positions config "
     "tables checkpoint vision families tokenizer "
     "model_files encoder cpu_backend "
-    "torch_backend precision model_description model_fingerprint hub read loading embedder",
+    "torch_backend precision model_description model_fingerprint footprint hub read loading "
+    "embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine "
     "compute http telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",

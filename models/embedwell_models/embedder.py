@@ -14,10 +14,15 @@ from embedwell_models.errors import InputError
 from embedwell_models.loading.input_checks import check_pairs, check_text, check_texts
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.output_names import DENSE, LISTWISE
-from embedwell_models.read.inputs import InputOptions, InputRow, Overflow
+from embedwell_models.read.inputs import (
+    InputOptions,
+    InputRow,
+    Overflow,
+    merge_by_average,
+    split_windows,
+)
 from embedwell_models.read.spans import Span, SpanPooling, check_spans, pool_spans, tokens_below
 from embedwell_models.read.text_reader import TextReader
-from embedwell_models.read.windows import merge_by_average, split_windows
 from embedwell_models.tokenizer.pairs import Pair, pair_encoder
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats, listwise_scores, truncate_and_normalize

@@ -16,7 +16,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.chat_template import PROCESSOR_FILE, template_files
 from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, TextFormat
-from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+from embedwell_models.tokenizer.loading.tokenizer_config import AddedTokens
 
 _DEFAULT = "default"
 # Private-use characters that no template contains.

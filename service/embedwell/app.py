@@ -15,7 +15,6 @@ from embedwell import doors
 from embedwell.compute.activity import Activity
 from embedwell.compute.admission import check_unread
 from embedwell.compute.engine_session import EngineSession
-from embedwell.compute.engine_set import EngineHandle, EngineSet
 from embedwell.compute.request_limits import MemoryBudget
 from embedwell.compute.served_model import ServedModel, with_prompts
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
@@ -35,6 +34,7 @@ from embedwell.telemetry.metrics import Metrics, build_metrics
 from embedwell_models.model_description import ModelDescription
 
 if TYPE_CHECKING:  # settings enable them
+    from embedwell.compute.engine_set import EngineHandle
     from embedwell.telemetry.exports import MetricsExport, RequestSpans
 
 log = logging.getLogger(__name__)
@@ -188,6 +188,8 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     comparisons = ComparisonQueue.of(settings)
     engine_per_model: Sequence[EngineHandle] = engines
     if names := settings.engine_names:
+        from embedwell.compute.engine_set import EngineSet  # of several devices
+
         engine_per_model = [EngineSet(dict(zip(names, engines, strict=True)))]
     contexts = context.models[: len(engine_per_model)]  # several devices compute a single model
     models = [

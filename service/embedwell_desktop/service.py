@@ -7,7 +7,7 @@ from typing import Protocol
 import click
 from click.core import ParameterSource
 
-from embedwell.cli.env_file import settings_in_file
+from embedwell.cli.options import settings_in_file
 from embedwell.cli.serve import serve
 from embedwell_desktop.launchd_agent import LaunchdAgent
 from embedwell_desktop.systemd_units import SystemdUnits

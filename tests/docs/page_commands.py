@@ -104,7 +104,7 @@ TESTED_PAGES = {  # pages with tests of their own, which read them
     "docs/hybrid-search.md": "tests/examples/test_hybrid_search.py",
     "docs/image-inputs.md": "tests/service/test_images.py",
     "docs/local-server.md": "tests/service/client/test_local_server.py",
-    "docs/model-files.md": "tests/models/tokenizer/loading/test_tokenizer_class.py",
+    "docs/model-files.md": "tests/models/tokenizer/loading/test_tokenizer_config.py",
     "docs/multi-vector.md": "tests/service/vendors/test_multi_vector.py",
     "docs/plots.md": "tests/service/lab/test_plot.py",
     "docs/python.md": "tests/clients/test_examples.py",

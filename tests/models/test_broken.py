@@ -13,7 +13,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tokenizer.loading import tokenizer_class, tokenizer_kind
+from embedwell_models.tokenizer.loading import tokenizer_config, tokenizer_kind
 from tests.conftest import Folder as Write
 from tests.models.tiny import VOCABULARY
 
@@ -184,7 +184,7 @@ def test_options_of_a_tokenizer_of_the_wrong_kind_are_refused_or_say_nothing(
         assert tokenizer_kind.read_name(folder) == tokenizer_kind.read_name(tiny_bert())
     else:
         with pytest.raises(ModelError, match="model_input_names = 5 is not a list of strings"):
-            tokenizer_class.returns_segments(folder)
+            tokenizer_config.returns_segments(folder)
 
 
 @pytest.mark.parametrize("number", [np.inf, np.nan, 3e38, -1e13])

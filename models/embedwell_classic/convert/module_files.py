@@ -10,7 +10,7 @@ import numpy as np
 
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 
 SENTENCE_TRANSFORMERS = "sentence_transformers.models."

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, pre_tokenizers
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import tokenizer_kind
-from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.loading.loader import LoadedTokenizer
+from embedwell_models.tokenizer.loading.tokenizer_config import AddedTokens
 from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer, WordEncoding
 from embedwell_models.tokenizer.tokens import read_side
 

@@ -1,4 +1,4 @@
-"""Formats of weights: what opens each kind of file, and what reads quantised layers.
+"""Formats of weights: tensors of mapped files, what opens each kind, what reads quantised layers.
 
 Each is named as "module:function", whose module is imported for a model that needs it.
 """

@@ -15,7 +15,7 @@ Reader = Callable[[JsonConfig], ModelSpec]
 TokenizerOverride = Literal["normalizer", "prefix_space", "nothing"]
 """The part of tokenizer.json that a tokenizer class of transformers overrides.
 
-tokenizer.loading.tokenizer_class has a function for each.
+tokenizer.loading.tokenizer_config has a function for each.
 """
 
 

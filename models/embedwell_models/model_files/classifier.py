@@ -32,7 +32,7 @@ from embedwell_models.output_names import Task
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader
-from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
+from embedwell_models.tokenizer.loading.tokenizer_config import returns_segments
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 _CLASSIFIER_SUFFIX = "ForSequenceClassification"

@@ -4,6 +4,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import accumulate
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.prompts import Role
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokens import Side
+from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 
 
@@ -283,3 +285,36 @@ def encoded_size(contents: Mapping[int, ImageContent]) -> int:
     """Return the total size of the encoded images."""
     parts = (part for item in contents.values() for part in item.parts)
     return sum(part.encoded_size for part in parts if not isinstance(part, str))
+
+
+def split_windows(rows: Sequence[InputRow]) -> list[InputRow]:
+    """Replace rows with their windows; rows without windows are kept."""
+    return [part for row in rows for part in _windows_of(row)]
+
+
+def window_input_indices(rows: Sequence[InputRow]) -> list[int]:
+    """Return the index of the input that each window belongs to."""
+    return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
+
+
+def merge_by_maximum(rows: Sequence[InputRow], scores: Floats) -> Floats:
+    """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
+    best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
+    return best
+
+
+def merge_by_average(rows: Sequence[InputRow], vectors: Floats) -> Floats:
+    """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
+    weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
+    starts = _window_starts(rows)
+    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+    means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
+    return means
+
+
+def _window_starts(rows: Sequence[InputRow]) -> list[int]:
+    return [*accumulate((len(row.windows) or 1 for row in rows[:-1]), initial=0)]
+
+
+def _windows_of(row: InputRow) -> list[InputRow]:
+    return [InputRow(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]

@@ -24,13 +24,13 @@ from embedwell_models.read.inputs import (
     TextOrIds,
     check_tokens,
 )
-from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
 
-if TYPE_CHECKING:  # imported for late chunking
+if TYPE_CHECKING:  # imported for late chunking and windows
     from embedwell_models.read.chunks import ChunkedDocument
+    from embedwell_models.read.windows import WindowSplitter
 
 R = TypeVar("R")
 
@@ -69,7 +69,6 @@ class RowTokenizer:
         self._segment_offset = 0
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._raw_token_ids = raw_token_ids
-        self._windows = WindowSplitter(tokenizer, max_tokens)
 
     def read(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -277,6 +276,12 @@ class RowTokenizer:
         if prompt_token_count and (options.side or self._tokenizer.side) == "left":
             return self.max_length + prompt_token_count  # to know how many of them remain
         return 0
+
+    @property
+    def _windows(self) -> "WindowSplitter":
+        from embedwell_models.read.windows import WindowSplitter
+
+        return WindowSplitter(self._tokenizer, self._max_tokens)
 
     def _split_windows(
         self, index: int, text: str, prompt: str, prompt_token_count: int

@@ -1,8 +1,8 @@
-"""Split inputs that exceed the model's length into windows, and average their vectors."""
+"""Split inputs that exceed the model's length into windows."""
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, takewhile
+from itertools import takewhile
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from embedwell_models.read.inputs import InputRow, check_window_tokens
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import parts
-from embedwell_models.vectors import Floats
 
 
 class TokenCollector:
@@ -84,36 +83,3 @@ class WindowSplitter:
         windows = [np.concatenate([head, each, tail]) for each in bodies]
         weights = [len(each) for each in bodies]
         return InputRow(np.concatenate(windows), 0, windows=windows, weights=weights)
-
-
-def split_windows(rows: Sequence[InputRow]) -> list[InputRow]:
-    """Replace rows with their windows; rows without windows are kept."""
-    return [part for row in rows for part in _windows_of(row)]
-
-
-def window_input_indices(rows: Sequence[InputRow]) -> list[int]:
-    """Return the index of the input that each window belongs to."""
-    return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
-
-
-def merge_by_maximum(rows: Sequence[InputRow], scores: Floats) -> Floats:
-    """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
-    best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
-    return best
-
-
-def merge_by_average(rows: Sequence[InputRow], vectors: Floats) -> Floats:
-    """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
-    weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
-    starts = _window_starts(rows)
-    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
-    means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
-    return means
-
-
-def _window_starts(rows: Sequence[InputRow]) -> list[int]:
-    return [*accumulate((len(row.windows) or 1 for row in rows[:-1]), initial=0)]
-
-
-def _windows_of(row: InputRow) -> list[InputRow]:
-    return [InputRow(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]

@@ -10,8 +10,15 @@ from typing import Any
 
 import click
 
-from embedwell.cli.env_file import advice, settings_of_tei, unknown_settings
-from embedwell.cli.options import model_folder, options, read_models, require_tracing
+from embedwell.cli.options import (
+    advice,
+    model_folder,
+    options,
+    read_models,
+    require_tracing,
+    settings_of_tei,
+    unknown_settings,
+)
 from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.supervised import install_signal_handlers, note_hangups
 from embedwell.settings.model_settings import expand_adapters, model_settings

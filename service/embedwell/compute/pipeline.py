@@ -36,8 +36,8 @@ from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.errors import InputError
 from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.outputs import TextOutputs
-from embedwell_models.read.inputs import InputRow
-from embedwell_models.read.windows import (
+from embedwell_models.read.inputs import (
+    InputRow,
     merge_by_average,
     merge_by_maximum,
     split_windows,

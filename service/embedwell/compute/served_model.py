@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from embedwell.compute.admission import Admission
 from embedwell.compute.engine_session import EngineSession
-from embedwell.compute.engine_set import EngineHandle, EngineSet
 from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.replaying_engine import ReplayingEngine
 from embedwell.compute.request_reader import RequestReader
@@ -18,13 +17,14 @@ from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI, Task
 from embedwell_models.read.inputs import image_reader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from embedwell.compute.engine_set import EngineHandle
     from embedwell.compute.multi_vectors import MultiVectors
     from embedwell_models.tokenizer.pairs import PairEncoder
 
@@ -45,7 +45,7 @@ class ServedModel:
         self,
         settings: Settings,
         description: ModelDescription,
-        engine: EngineHandle,
+        engine: "EngineHandle",
         queue: WorkQueue,
         comparisons: ComparisonQueue,
         *,
@@ -138,7 +138,7 @@ class ServedModel:
     @property
     def engines(self) -> Mapping[str, EngineSession]:
         """The engines by the names of their devices; empty if there is only one."""
-        return self.engine.engines if isinstance(self.engine, EngineSet) else {}
+        return {} if isinstance(self.engine, EngineSession) else self.engine.engines
 
     @property
     def engines_down(self) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Types of settings that are checked or normalised when they are read."""
+"""Types of settings that are checked or normalised when they are read; addresses to listen on."""
 
 import json
 import os

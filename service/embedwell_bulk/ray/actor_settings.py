@@ -6,7 +6,7 @@ from typing import Any
 import ray
 from pydantic import ValidationError
 
-from embedwell.cli.env_file import read_variables
+from embedwell.cli.options import read_variables
 from embedwell.settings.settings import Settings
 from embedwell_bulk import BulkError
 

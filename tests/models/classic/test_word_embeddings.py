@@ -16,7 +16,7 @@ from embedwell_classic.words.table import WordTable
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.classic.convert.older import pickled

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
 from embedwell_models.errors import PromptTooLongError, TooManyTokensError
-from embedwell_models.read.inputs import InputRow
-from embedwell_models.read.windows import WindowSplitter, split_windows
+from embedwell_models.read.inputs import InputRow, split_windows
+from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds

@@ -17,7 +17,7 @@ from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder

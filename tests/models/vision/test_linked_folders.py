@@ -16,8 +16,8 @@ from embedwell_models import model_fingerprint
 from embedwell_models.config.json_config import read_object
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
+from embedwell_models.footprint import Footprint
 from embedwell_models.hub.sources import resolve
-from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER
 from embedwell_models.model_options import ModelOptions

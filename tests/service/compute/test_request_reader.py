@@ -22,8 +22,7 @@ from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
-from embedwell_models.read.windows import split_windows
+from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, split_windows
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side

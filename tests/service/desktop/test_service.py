@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from embedwell.cli.commands import main
-from embedwell.cli.env_file import settings_in_file
+from embedwell.cli.options import settings_in_file
 from embedwell.launch.socket_activation import LAUNCHD_NAME
 from embedwell_desktop.launchd_agent import LaunchdAgent
 from embedwell_desktop.service import _manager

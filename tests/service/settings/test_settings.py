@@ -8,8 +8,7 @@ from click import UsageError
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
-from embedwell.cli.env_file import settings_of_tei, unknown_settings
-from embedwell.cli.options import read
+from embedwell.cli.options import read, settings_of_tei, unknown_settings
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library

@@ -14,8 +14,8 @@ from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
-from embedwell_models.tokenizer.loading import added_tokens, tokenizer_class, tokenizer_kind
-from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+from embedwell_models.tokenizer.loading import tokenizer_config, tokenizer_kind
+from embedwell_models.tokenizer.loading.tokenizer_config import AddedTokens
 from embedwell_models.tokenizer.loading.tokenizer_kind import Reader, find_reader
 from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
 from embedwell_models.tokenizer.special_tokens import append_eos
@@ -128,19 +128,21 @@ def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
     Raises ModelError for a class in remote code, and for options that contradict tokenizer.json.
     """
     name = tokenizer_kind.read_name(folder)
-    override = tokenizer_class.override(name) or tokenizer_class.override_of(_family(folder), name)
+    override = tokenizer_config.override(name) or tokenizer_config.override_of(
+        _family(folder), name
+    )
     rust = reader.read(folder, _special(folder, reader)) if reader else _from_file(folder)
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
     if override is not None:
         override(rust, added)
-    if tokenizer_class.lowercases(folder, name):
+    if tokenizer_config.lowercases(folder, name):
         _lowercase_first(rust)
     if reader is None:
-        tokenizer_class.refuse_contradictions(rust, added, name)
+        tokenizer_config.refuse_contradictions(rust, added, name)
     added.add(rust)
     if _adds_eos(folder, added):
         append_eos(rust, added.name("eos"))
-    tokenizer_class.warn_of_special_tokens(folder, rust, added)
+    tokenizer_config.warn_of_special_tokens(folder, rust, added)
     return rust
 
 
@@ -152,7 +154,7 @@ def _from_file(folder: Path) -> Tokenizer:
 
 def _special(folder: Path, reader: Reader | None) -> dict[str, str]:
     """Return role -> special token, for the roles in a folder's files or tokenizer class."""
-    return {**(reader.special if reader else {}), **added_tokens.by_role(folder)}
+    return {**(reader.special if reader else {}), **tokenizer_config.by_role(folder)}
 
 
 def _adds_eos(folder: Path, added: AddedTokens) -> bool:

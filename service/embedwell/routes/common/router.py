@@ -1,4 +1,7 @@
-"""FastAPI routes that parse a POST body and serialise the response without FastAPI's overhead."""
+"""FastAPI routes that parse a POST body and serialise the response without FastAPI's overhead.
+
+Errors name the routes of tasks and outputs.
+"""
 
 import copy
 import inspect

@@ -20,7 +20,7 @@ from embedwell_classic.words.neighbors import NeighborTable, by_metric
 from embedwell_classic.words.table import WordTable
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats

@@ -12,8 +12,8 @@ from embedwell_classic.convert.model import convert_folder
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
+from embedwell_models.footprint import Footprint
 from embedwell_models.hub.sources import resolve
-from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.onnx_files import node, write, write_traced

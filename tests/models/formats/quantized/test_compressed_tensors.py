@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
     NVFP4_SIZES,

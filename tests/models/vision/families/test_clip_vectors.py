@@ -18,7 +18,7 @@ from transformers import (
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, Case, write

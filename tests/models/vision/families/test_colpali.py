@@ -10,7 +10,7 @@ from transformers import GemmaConfig
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import SquarePages
 from tests.models.colpali import OF_KERNELS, SIZES, write_colpali, write_config, write_processor

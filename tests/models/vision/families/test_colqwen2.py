@@ -11,7 +11,7 @@ from transformers import Qwen2VLImageProcessorPil
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import PatchPages
 from tests.models.colqwen2 import AREA, write_colqwen2, write_config, write_processor

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen2 import AREA
 from tests.models.families.exact import assert_near, exactly

@@ -14,7 +14,7 @@ from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import PatchPages
 from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3

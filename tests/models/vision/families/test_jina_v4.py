@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.multi_vector import TextRole

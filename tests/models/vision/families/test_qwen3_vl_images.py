@@ -20,8 +20,8 @@ from embedwell_models.errors import (
     ModelError,
     UnsplittableTextError,
 )
+from embedwell_models.footprint import Footprint
 from embedwell_models.loading.backends import expect_torch
-from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models import qwen2_vl
 from tests.models.families.checkpoint import assert_close

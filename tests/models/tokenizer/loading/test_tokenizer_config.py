@@ -11,8 +11,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.added_tokens import ROLES
-from embedwell_models.tokenizer.loading.tokenizer_class import FRAMES, OPTIONS
+from embedwell_models.tokenizer.loading.tokenizer_config import FRAMES, OPTIONS, ROLES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.loading.footprint import Footprint
+from embedwell_models.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import SPECIAL, Case, write
 from tests.models.kalm_reranker import write_kalm_reranker
