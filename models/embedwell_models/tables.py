@@ -6,7 +6,7 @@ N rows, D dimensions, n rows that are read at once. A file holds a table as one 
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -212,6 +212,11 @@ _BUILD = "embedwell_classic.compressed_tables:build"
 def is_part(name: str) -> bool:
     """Whether our name of a tensor names a part of a table."""
     return name in (TABLE, ROWS, SCALES) or bool(_COMPRESSED.fullmatch(name))
+
+
+def is_table(tensors: Collection[str]) -> bool:
+    """Whether a model has no tensors, by our names, but a table of token vectors."""
+    return {*tensors} <= {TABLE}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 B sequences, T tokens, D dimensions.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from embedwell_models.cpu_backend.encoder_factory import compiled_precisions, unsupported
@@ -12,13 +12,6 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.vectors import Floats
-
-_TENSORS = {"token_table"}
-
-
-def is_table(tensors: Collection[str]) -> bool:
-    """Whether a model has no tensors, by our names, but a table of token vectors."""
-    return {*tensors} <= _TENSORS
 
 
 class TableEncoder(SequentialEncoder):

@@ -21,7 +21,6 @@ from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import why_unsupported
-from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory, is_table
 from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.device import (
     Device,
@@ -34,11 +33,12 @@ from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.tables import is_part
+from embedwell_models.tables import is_part, is_table
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:
     from embedwell_models.cpu_backend.heads import KernelSpladeHead
+    from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
     from embedwell_models.encoder.splade import MaskedLMWeights
     from embedwell_models.loading.on_torch import TorchBackend
 
@@ -143,12 +143,14 @@ class TableBackend(BackendWithoutTorch):
         inputs: Inputs,
         calibration: Calibration,
         graphs: RecordedShapes,
-    ) -> TableEncoderFactory:
+    ) -> "TableEncoderFactory":
         return self.image_encoders(weights, inputs, calibration)
 
     def image_encoders(
         self, weights: Weights, inputs: Inputs, calibration: Calibration
-    ) -> TableEncoderFactory:
+    ) -> "TableEncoderFactory":
+        from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
+
         assert isinstance(inputs, InputTables)
         return TableEncoderFactory(inputs, self.cpu_features)
 

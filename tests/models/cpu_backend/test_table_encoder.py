@@ -11,15 +11,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.table_encoder import (
-    TableEncoder,
-    TableEncoderFactory,
-    is_table,
-)
+from embedwell_models.cpu_backend.table_encoder import TableEncoder, TableEncoderFactory
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.errors import ModelError
+from embedwell_models.tables import is_table
 from embedwell_models.vectors import Floats
 from tests.conftest import precisions
 
