@@ -456,7 +456,7 @@ def test_the_supervisor_loads_no_large_packages() -> None:
     [
         (
             "embedwell.launch.engine_process, embedwell.engine.worker.main",
-            "PIL asyncio click fastapi pydantic torch tqdm",
+            "PIL asyncio click fastapi pydantic tokenizers torch tqdm",
         ),
         ("embedwell_models.embedder", "PIL asyncio email subprocess torch tqdm zipfile"),
     ],
