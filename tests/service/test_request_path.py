@@ -15,7 +15,8 @@ MOST = {
         "modules": 153,  # with those that are imported before the first process is forked
         "wing_modules": 0,
     },
-    "engine": {"files": 16, "package_moves": 14, "modules": 134, "wing_modules": 0},
+    # On a quiet machine, there are 14 moves: a busy one changes the number of threads.
+    "engine": {"files": 16, "package_moves": 18, "modules": 134, "wing_modules": 0},
 }
 """Lower these numbers when a change allows it."""
 
