@@ -1,4 +1,4 @@
-"""Names of the tasks of models, and of the outputs of a text; see embedwell_models.outputs."""
+"""Names of tasks and of the outputs of a text, and limits of what is made of token vectors."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Operations on finished vectors: truncation, normalisation, comparison, quantisation."""
+"""Finished vectors: truncation to allowed dimensions, normalisation, comparison, quantisation."""
 
 import math
 from collections.abc import Callable, Collection, Sequence

@@ -5,7 +5,7 @@ import pytest
 
 from embedwell_models import tables
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Array, LayerMatrix, TensorNames
+from embedwell_models.tables import Array, LayerMatrix, TensorNames, is_table
 
 NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
 CODES = np.zeros((5, 3), np.uint8)
@@ -76,3 +76,8 @@ def test_parts_of_another_shape_are_refused_by_name() -> None:
     matrix = LayerMatrix("the layer", (4, 3), lambda: np.zeros((3, 4), np.float32))
     with pytest.raises(ModelError, match="the layer: its parts have the shapes of"):
         matrix.to_float32()
+
+
+def test_a_model_with_layers_or_norms_is_not_a_table() -> None:
+    assert is_table(["token_table"]) and is_table([])
+    assert not is_table(["token_table", "norm.weight"])

@@ -1,4 +1,4 @@
-"""Validated access to the JSON files of a model folder."""
+"""Validated access to the JSON files of a model folder, and the names of some."""
 
 import json
 import math

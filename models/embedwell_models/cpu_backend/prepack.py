@@ -170,10 +170,11 @@ def _is_float16(numbers: Floats) -> bool:
         return bool((numbers.astype(np.float16) == numbers).all())
 
 
-def to_four_bits(panels: npt.NDArray[np.int8], levels: Levels) -> npt.NDArray[np.uint8]:
+def to_four_bits(panels: npt.NDArray[Any], levels: Levels) -> npt.NDArray[np.uint8]:
     """Replace levels by their numbers, two in a byte, as in kernels/unpacking.h.
 
-    panels: with lines of 64 bytes. Returns half as many lines, each of two neighbours.
+    panels: bytes or groups of them, with lines of 64 bytes. Returns half as many lines, each of two
+    neighbours.
     """
     numbers = np.zeros(256, np.uint8)
     numbers[levels.view(np.uint8)] = np.arange(len(levels))

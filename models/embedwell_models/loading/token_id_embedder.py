@@ -80,9 +80,9 @@ class TokenIdEmbedder:
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU), int8
         or int4 (CPU); auto is the fastest precision that is close to float32 on the reference
         sentences, or bfloat16 on a GPU that has it. pooling: one of MODES in
-        `model_options.MODES`; auto is the pooling of the model's files. rerank_format: format
-        in which a reranker reads pairs, one of CHOICES in `model_files.rerank_formats`; auto is the
-        format of the model's files. adapter: the task of a model with adapters, or none.
+        `model_options`; auto is the pooling of the model's files. rerank_format: format in which a
+        reranker reads pairs, one of RERANK_CHOICES in `model_options`; auto is the format of the
+        model's files. adapter: the task of a model with adapters, or none.
         unicode_normalization: none, or nfc to compose letters and their marks before tokenization,
         for tokenizers that lose the marks of decomposed texts.
         dimensions: those to which vectors may be truncated: declared (by the model), any, none, or

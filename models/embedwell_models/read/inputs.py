@@ -1,4 +1,7 @@
-"""Inputs with the options of their reading, images among them, and the rows that they become."""
+"""Inputs and the options of their reading, the rows that they become, and windows of rows.
+
+Among the inputs are images, whose pixels a reader of their own prepares.
+"""
 
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from torch import Tensor
 from embedwell_models.cpu_backend.library import best_isa
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.encoder import encoder as array_layers
+from embedwell_models.encoder import encoder as arrays
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.torch_backend.linear_choice import torch_linear_factory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -41,7 +41,7 @@ class TensorKernelLinearFactory(LinearFactory):
 
 @dataclass(frozen=True)
 class _KernelLinear:
-    linear: array_layers.Linear
+    linear: arrays.Linear
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         added = None if residual is None else residual.numpy()
@@ -50,7 +50,7 @@ class _KernelLinear:
 
 @dataclass(frozen=True)
 class _KernelRowMaximum:
-    row_maximum: array_layers.RowMaximum
+    row_maximum: arrays.RowMaximum
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         return torch.from_numpy(self.row_maximum(x.numpy(), layout.host_lengths))
@@ -68,7 +68,7 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
 
 
 @dataclass(frozen=True)
-class ArrayLinearFactory(array_layers.LinearFactory):
+class ArrayLinearFactory(arrays.LinearFactory):
     """Factory of linear layers on arrays.
 
     factory: builds the layers on tensors in float32, on the device.
@@ -79,7 +79,7 @@ class ArrayLinearFactory(array_layers.LinearFactory):
 
     def __call__(
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
-    ) -> array_layers.Linear:
+    ) -> arrays.Linear:
         tensors = torch.from_numpy(weight), torch.from_numpy(bias)
         return _ArrayLinear(self.factory(*tensors, activation, name=name), self.device)
 

@@ -14,6 +14,7 @@ from embedwell_models.cpu_backend.prepack import (
     padding_to_tiles,
     to_bfloat16,
     to_four_bits,
+    to_panels,
 )
 from embedwell_models.cpu_backend.quantization import four_bit_levels
 from embedwell_models.vectors import Floats
@@ -44,6 +45,15 @@ def test_a_copy_is_row_major_and_begins_at_a_cache_line(dtype: type[np.generic])
         assert copy.ctypes.data % 64 == 0 and copy.flags.c_contiguous
     assert np.array_equal(aligned_copy(values), values)
     assert aligned_copy(values[:0]).shape == (0, 7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16, np.int8])
+def test_a_panel_has_32_bits_of_each_of_16_rows_after_the_other(dtype: type[np.generic]) -> None:
+    weight = np.random.default_rng(3).integers(0, 100, (8, 32)).astype(dtype).T  # a view
+    group = 4 // weight.itemsize
+    panels = aligned_copy(to_panels(weight)).view(dtype).reshape(2, 8 // group, 16, group)
+    for (panel, column, row, at), number in np.ndenumerate(panels):
+        assert number == weight[16 * panel + row, column * group + at]
 
 
 def test_rows_and_columns_are_padded_to_whole_tiles() -> None:

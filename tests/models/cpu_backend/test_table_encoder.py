@@ -16,7 +16,6 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import is_table
 from embedwell_models.vectors import Floats
 from tests.conftest import precisions
 
@@ -88,8 +87,3 @@ def test_other_precisions_of_the_processor_have_the_same_vectors(tmp_path: Path)
         factory.check(dtype)
     with pytest.raises(ModelError, match="dtype float16 is not supported"):
         factory.check("float16")
-
-
-def test_a_model_with_layers_or_norms_is_no_table() -> None:
-    assert is_table(["token_table"]) and is_table([])
-    assert not is_table(["token_table", "norm.weight"])
