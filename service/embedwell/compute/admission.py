@@ -113,8 +113,9 @@ class Admission:
 
         spent: seconds of the timeout that have passed already.
         """
-        if tokens > _TIMEOUT_MARGIN * self._timeout * self._rate.latest:
-            self._check_size(tokens)
+        rate = self._rate.reliable_rate
+        if rate and tokens > _TIMEOUT_MARGIN * self._timeout * rate:
+            raise self._too_large(tokens, rate)
         wait = self._expected_wait(tokens) if tokens else 0
         if not wait:
             return
@@ -159,16 +160,12 @@ class Admission:
         row[self._class_slots + size] += tokens
         row[_LAST_USED] = time.monotonic()
 
-    def _check_size(self, tokens: int) -> None:
-        rate = self._rate.reliable_rate
-        seconds = tokens / rate if rate else 0.0
-        if seconds > _TIMEOUT_MARGIN * self._timeout:
-            raise TooLarge(
-                f"{tokens} tokens take about {seconds:.0f} s, but a request times out after "
-                f"{self._timeout:.0f} s; send about {self._timeout * rate:.0f} tokens per "
-                "request",
-                code="too_many_tokens",
-            )
+    def _too_large(self, tokens: int, rate: float) -> TooLarge:
+        return TooLarge(
+            f"{tokens} tokens take about {tokens / rate:.0f} s, but a request times out after "
+            f"{self._timeout:.0f} s; send about {self._timeout * rate:.0f} tokens per request",
+            code="too_many_tokens",
+        )
 
     def _overloaded(
         self, tokens: int, wait: float, limit: float, until_timeout: float = math.inf

@@ -84,6 +84,13 @@ def test_a_request_that_would_time_out_is_refused_with_the_size_that_fits() -> N
     assert refused.value.code == "too_many_tokens"
 
 
+def test_one_engine_computes_a_request_however_many_there_are() -> None:
+    admission = with_timeout(400.0, 100.0)
+    admission.check(1500)
+    with pytest.raises(TooLarge, match=r"1501 tokens take about 15 s"):
+        admission.check(1501)
+
+
 def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
     admission = with_timeout(100.0, 100.0)
     with admission.admit(400):
