@@ -138,7 +138,8 @@ class EmbedRequest(InputBody):
     ) -> Self:
         """Build a request for inputs, with the options that another body sets."""
         given = options.model_dump(include={*OPTION_FIELDS}, exclude_unset=True) if options else {}
-        return cls(inputs=[*inputs], **given, **fields)
+        listed: list[Input] = [inputs] if isinstance(inputs, str) else [*inputs]
+        return cls(inputs=listed, **given, **fields)
 
     def encode(self, vectors: Floats) -> Vectors:
         """Encode vectors (B, D) in the requested number type and format; raises NotFinite."""

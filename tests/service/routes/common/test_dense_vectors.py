@@ -9,3 +9,7 @@ def test_the_options_of_a_body_are_handed_on_as_the_architecture_page_says() -> 
     request = EmbedRequest.of_inputs(["a"], body, normalize=False)
     assert request.input_options() == body.input_options()
     assert (request.inputs, request.normalize, request.model) == (["a"], False, None)
+
+
+def test_a_single_text_is_one_input() -> None:
+    assert EmbedRequest.of_inputs("text").inputs == ["text"]
