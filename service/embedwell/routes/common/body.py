@@ -1,4 +1,4 @@
-"""Base class of request bodies, and the input types that several bodies share."""
+"""Base class of request bodies, input types that several bodies share, and limits of JSON."""
 
 from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping, Sequence
