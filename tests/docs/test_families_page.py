@@ -32,6 +32,7 @@ def test_a_page_has_its_lists(name: str) -> None:
     assert_current(text, page(name), WRITE)
 
 
+@pytest.mark.needs("ruff")
 def test_the_index_has_the_module_of_each_family() -> None:
     assert_current(INDEX.read_text(encoding="utf-8"), index(), WRITE)
 
