@@ -57,7 +57,8 @@ from embedwell_models.vision import ImageTokens, Pages, Preprocessing
 
 if TYPE_CHECKING:  # imported for a model that has them, and where texts are tokenized
     from embedwell_models.model_files.classifier import ClassifierOptions, ListwiseOptions
-    from embedwell_models.model_files.multi_vector import MultiVectorOptions, MultiVectorRules
+    from embedwell_models.model_files.multi_vector import MultiVectorOptions
+    from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
     from embedwell_models.tokenizer.formats import AnyPairFormat
     from embedwell_models.tokenizer.tokenizer import Tokenizer
 
@@ -286,7 +287,7 @@ class ModelDescription:
         options = self.token_options if MULTI in self.outputs else None
         if options is None:
             return None
-        from embedwell_models.model_files.multi_vector import MultiVectorRules
+        from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 
         return MultiVectorRules(options, tokenizer, self.encoder)
 

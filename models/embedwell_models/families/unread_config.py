@@ -1,4 +1,4 @@
-"""What a config.json states that no family reads: code of the model, and keys.
+"""Find the keys and the code of a config.json that no family reads.
 
 Remote code (`auto_map`) is never run: a family replaces it, or it is refused. Code of decoders is
 also known by its name to be bidirectional. A key of a later version of transformers may change

@@ -24,7 +24,7 @@ from embedwell_models.vision import ImageVectors, Pixels
 
 if TYPE_CHECKING:
     from embedwell_models.loading.loaded_model import LoadedModel
-    from embedwell_models.model_files.multi_vector import MultiVectorRules
+    from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
     from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 

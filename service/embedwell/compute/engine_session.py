@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine
 
 import numpy as np
 
-from embedwell.compute.engine_connection import EngineConnection, Liveness
+from embedwell.compute.engine_connection import EngineConnection
+from embedwell.compute.liveness import Liveness
 from embedwell.engine.wire.engine_sockets import EngineSocket
 from embedwell.engine.wire.engine_state import (
     CounterSlot,

@@ -14,7 +14,8 @@ from embedwell.errors import reindexed, service_errors
 from embedwell_models.encoder.muvera import Muvera
 from embedwell_models.encoder.token_pooling import MAX_TOKENS, MEMORY_PER_PAIR, pooling_steps
 from embedwell_models.errors import InputError
-from embedwell_models.model_files.multi_vector import MultiVectorRules, TextRole
+from embedwell_models.model_files.multi_vector import TextRole
+from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.output_names import MULTI
 from embedwell_models.read.inputs import (
     ImageContent,

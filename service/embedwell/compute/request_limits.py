@@ -1,4 +1,4 @@
-"""What a request may use, and has used: memory, inputs, numbers of its response, and time."""
+"""Limits and costs of a request: memory, inputs, numbers of its response, and time."""
 
 import sys
 import time

@@ -20,7 +20,7 @@ _ENTRY_OVERHEAD = 400  # bytes of an entry's Python objects
 
 
 class JobEngine(Protocol):
-    """What computes jobs, see ReplayingEngine.
+    """An engine that computes jobs, see ReplayingEngine.
 
     description: describes the engine that would compute the next job.
     """

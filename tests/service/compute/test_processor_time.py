@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.compute.engine_connection import running_seconds
+from embedwell.compute.liveness import running_seconds
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 
