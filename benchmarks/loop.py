@@ -183,12 +183,14 @@ _DESCRIPTION = asdict(
 class Lists:
     """Requests to an HTTP process. words: of each text. first: whether their words are new."""
 
+    texts_per_request: int
     words: int
     first: bool
-    texts_per_request: int = 16
 
 
-def measure_http(folder: Path, texts: int, rounds: int) -> list[tuple[Lists, float]]:
+def measure_http(
+    folder: Path, texts: int, texts_per_request: int, rounds: int
+) -> list[tuple[Lists, float]]:
     """Return the least CPU microseconds that a text costs an HTTP process, by the kind of text."""
     with ExitStack() as stack:
         settings = Settings(model=str(folder), host="127.0.0.1", port=0, workers=1)
@@ -213,7 +215,7 @@ def measure_http(folder: Path, texts: int, rounds: int) -> list[tuple[Lists, flo
         multiprocess = multiprocessing.get_context("spawn")
         running, alive = map(stack.enter_context, multiprocess.Pipe(duplex=False))
         costs, sender = multiprocess.Pipe(duplex=False)
-        arguments = (listeners.port, process.pid, texts, rounds, sender, alive)
+        arguments = (listeners.port, process.pid, texts, texts_per_request, rounds, sender, alive)
         client = multiprocess.Process(target=send_lists, args=arguments, daemon=True)
         client.start()
         alive.close()
@@ -228,17 +230,18 @@ def measure_http(folder: Path, texts: int, rounds: int) -> list[tuple[Lists, flo
 
 
 def send_lists(  # noqa: PLR0913, PLR0917 - of another process
-    port: int, pid: int, texts: int, rounds: int, costs: Any, alive: Any
+    port: int, pid: int, texts: int, size: int, rounds: int, costs: Any, alive: Any
 ) -> None:
     """Send lists of texts to an HTTP process, and the CPU time that they cost it to `costs`."""
     http, process = _connected(port), psutil.Process(pid)
     corpus, measured = Corpus(Random(0)), list[tuple[Lists, float]]()
     for words in (10, 62):
         inputs = [corpus.cut(words, words) for _ in range(texts)]
-        for lists in (Lists(words, first=True), *[Lists(words, first=False)] * rounds):
+        first, again = Lists(size, words, first=True), Lists(size, words, first=False)
+        for lists in (first, *[again] * rounds):
             start = sum(process.cpu_times()[:2])
-            for index in range(0, texts, lists.texts_per_request):
-                _post(http, inputs[index : index + lists.texts_per_request])
+            for index in range(0, texts, size):
+                _post(http, inputs[index : index + size])
             seconds = sum(process.cpu_times()[:2]) - start
             measured.append((lists, seconds / texts * 1e6))
     costs.send(measured)
@@ -297,13 +300,16 @@ def report(costs: Sequence[Cost]) -> str:
 @click.option("--rounds", default=3, help="How often each size has its turn.")
 @click.option("--model", default=DEFAULT, help="A folder or a bundled name, for its tokenizer.")
 @click.option("--http", default=8192, help="Texts of each kind to the HTTP process; 0 for none.")
-def main(texts: int, jobs: str, rounds: int, model: str, http: int) -> None:
+@click.option("--lists", default="16,32", help="Texts in a request to the HTTP process.")
+def main(texts: int, jobs: str, rounds: int, model: str, http: int, lists: str) -> None:  # noqa: PLR0913, PLR0917 - options
     """Print what the engine's loop and an HTTP process cost a text."""
     sizes = [int(size) for size in jobs.split(",")] * rounds
     if sizes and texts:
         click.echo(report([measure(Load(texts, size)) for size in sizes]))
     if http:
-        click.echo(http_report(measure_http(resolve(model), http, rounds)))
+        folder, counts = resolve(model), map(int, lists.split(","))
+        costs = [cost for count in counts for cost in measure_http(folder, http, count, rounds)]
+        click.echo(http_report(costs))
 
 
 if __name__ == "__main__":

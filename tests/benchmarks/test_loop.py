@@ -21,8 +21,8 @@ def test_the_report_has_the_least_time_of_each_size() -> None:
 
 
 def test_an_http_process_gets_vectors_without_a_model(minilm_folder: Path) -> None:
-    costs = measure_http(minilm_folder, texts=32, rounds=1)
+    costs = measure_http(minilm_folder, texts=32, texts_per_request=16, rounds=1)
     assert [lists for lists, _ in costs] == [
-        Lists(words, first) for words in (10, 62) for first in (True, False)
+        Lists(16, words, first) for words in (10, 62) for first in (True, False)
     ]
     assert "16 × 10 words, first" in http_report(costs)
