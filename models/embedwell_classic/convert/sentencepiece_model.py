@@ -13,6 +13,8 @@ from tokenizers.normalizers import Normalizer
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 
+log = logging.getLogger(__name__)
+
 _COMPOSED = "각ếが"
 
 _PLAIN_TEXT = "the first word of this text and the last one of it"  # no normaliser changes it
@@ -37,8 +39,6 @@ VARIANTS = {
     "outer spaces": ("  the word ", "the word"),
 }
 """Kinds of texts, each with a plain text that most SentencePiece files read as the same."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

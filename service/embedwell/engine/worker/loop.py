@@ -19,6 +19,8 @@ from embedwell.engine.worker.job_table import JobPart, JobTable, texts_of
 from embedwell.engine.worker.receiver import MessageSource, Receiver
 from embedwell_models.encoder.threads import single_threaded
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(slots=True, eq=False)
 class ScheduledBatch:
@@ -36,7 +38,7 @@ class ScheduledBatch:
 
 
 class BatchDispatcher:
-    """Assigns batches to threads; see `loop` for the leader, followers and the spare thread.
+    """Assigns batches to threads; see `Loop` for the leader, followers and the spare thread.
 
     An exclusive text is computed while no other batch runs. The jobs of a batch are marked as
     running before it begins, so that the HTTP process knows what was computed if the engine dies.
@@ -159,9 +161,6 @@ class BatchDispatcher:
 
 def _is_one_text(parts: Sequence[JobPart]) -> bool:
     return len(parts) == 1 and parts[0].stop - parts[0].start == 1
-
-
-log = logging.getLogger(__name__)
 
 
 class Loop:
