@@ -130,7 +130,7 @@ class ZeroShotService:
         self, context: RequestContext, pairs: list[TextPair], options: InputOptions
     ) -> Floats:
         context.memory.grow_by_numbers(len(pairs))
-        rows = await self.model.reader.read_pairs(context, pairs, options)
+        rows = await self.model.pairs.read(context, pairs, options)
         return await self.model.pipeline.logits(context, rows)
 
     def _columns(self) -> tuple[int, int]:

@@ -11,8 +11,6 @@ from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.tokenizer.lists import ListEncoder
-from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
@@ -49,9 +47,6 @@ def reader_with(  # noqa: PLR0913 - all but two by name
     vocabulary_rows: int = 30522,
     max_texts: int = 10,
     max_tokens: int = 10_000,
-    lists: ListEncoder | None = None,
-    pairs: PairEncoder | None = None,
-    segment_offset: int = 0,
     images: ImageReader | None = None,
 ) -> RequestReader:
     queue = WorkQueue(timeout=60, max_wait=60)
@@ -65,9 +60,6 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         max_tokens=max_tokens,
         auto_truncate=True,
         raw_token_ids=False,
-        lists=lists,
-        pairs=pairs,
-        segment_offset=segment_offset,
         images=lambda: images or ImageReader(max_pixels=100, max_tokens=max_tokens),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from embedwell.compute.request_limits import RequestCosts, check_input_count
 from embedwell.compute.work_queue import WorkQueue, run_in_thread
-from embedwell.errors import BadRequest, ServiceError, reindexed, service_error, service_errors
+from embedwell.errors import BadRequest, ServiceError, service_error, service_errors
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.inputs import (
@@ -16,8 +16,6 @@ from embedwell_models.read.inputs import (
     Input,
     InputOptions,
     InputRow,
-    TextOrIds,
-    TextPair,
     check_tokens,
     encoded_size,
     find_images,
@@ -28,16 +26,8 @@ from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Token, TruncatedIds
 
-if TYPE_CHECKING:  # imported for rerankers, and for late chunking
+if TYPE_CHECKING:  # imported for late chunking
     from embedwell_models.read.chunks import ChunkedDocument
-    from embedwell_models.read.pairs_and_lists import (
-        DocumentList,
-        ListRows,
-        ListwiseReader,
-        PairRowTokenizer,
-    )
-    from embedwell_models.tokenizer.lists import ListEncoder
-    from embedwell_models.tokenizer.pairs import PairEncoder
 
 _MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
 _GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step
@@ -54,7 +44,9 @@ RowsOf = Callable[[Sequence[R]], Sequence[InputRow]]
 class RequestReader:
     """Reads a request's inputs: prompt, images, threads, limits and counts.
 
+    row_tokenizer: tokenizes the inputs.
     max_length: maximum tokens of a text.
+    max_texts, max_tokens: maximum counts of a request.
     in_vocabulary: tells whether a token id is in the vocabulary, see Tokenizer.in_vocabulary.
     special_id: returns the id of the special token of a role, see Tokenizer.special_id.
     """
@@ -72,28 +64,21 @@ class RequestReader:
         auto_truncate: bool,
         raw_token_ids: bool,
         images: Callable[[], ImageReader],
-        pairs: "PairEncoder | None" = None,
-        lists: "ListEncoder | None" = None,
-        segment_offset: int = 0,
         model: int = 0,
     ) -> None:
         """queue: tokenizes long requests.
 
         vocabulary_rows: rows of the model's embedding table.
         min_tokens: minimum tokens of a text.
-        max_texts, max_tokens: maximum counts of a request.
         images: returns what prepares the images among the inputs.
-        pairs: tokenizes text pairs, for a model that reads pairs.
-        lists: tokenizes lists of documents, for a model that reads these.
-        segment_offset: number that is added to the ids of the second segment of a pair.
         model: index of the model among those that are served.
         """
         self._tokenizer, self._recipe, self._model = tokenizer, recipe, model
-        self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
+        self._queue, self.max_texts, self.max_tokens = queue, max_texts, max_tokens
         self._images = images
         self._prompts = Prompts(recipe, _ADVICE)
         self._before_by_default = recipe.before_text(recipe.default_prompt)
-        self._row_tokenizer = RowTokenizer(
+        self.row_tokenizer = RowTokenizer(
             tokenizer,
             recipe,
             vocabulary_rows=vocabulary_rows,
@@ -104,95 +89,31 @@ class RequestReader:
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
         self.special_id = tokenizer.special_id
-        self._pairs = _pair_reader(pairs, self._row_tokenizer, segment_offset, max_tokens)
-        self._lists = _list_reader(lists, self._row_tokenizer, max_tokens)
 
     async def read(
         self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
         ready = await self._with_pixels(costs, inputs)
-        return await self._tokenize_all(costs, ready, options, self._row_tokenizer.read, list)
+        return await self.tokenize_all(costs, ready, options, self.row_tokenizer.read, list)
 
     async def read_partial(
         self, costs: RequestCosts, inputs: Sequence[Input], options: InputOptions
     ) -> list[InputRow | ServiceError]:
         """Like `read`, but returns an error for each invalid input."""
         ready = await self._with_pixels(costs, inputs)
-        results = await self._tokenize_all(
-            costs, ready, options, self._row_tokenizer.read_partial, _valid_rows
+        results = await self.tokenize_all(
+            costs, ready, options, self.row_tokenizer.read_partial, _valid_rows
         )
         return [service_error(row) if isinstance(row, InputError) else row for row in results]
-
-    async def read_pairs(
-        self, costs: RequestCosts, pairs: Sequence[TextPair], options: InputOptions
-    ) -> list[InputRow]:
-        """Like `read`, for text pairs and a model that reads them."""
-        assert self._pairs is not None
-        with service_errors():
-            tokenizer = self._pairs.for_options(options)
-        return await self._tokenize_all(
-            costs, pairs, options, tokenizer.read, list, tokenizer.added_characters
-        )
-
-    async def read_texts_or_ids(
-        self, costs: RequestCosts, inputs: Sequence[TextOrIds], options: InputOptions
-    ) -> list[InputRow]:
-        """Like `read_pairs`, for single texts, some of which may be token ids."""
-        texts = [index for index, item in enumerate(inputs) if isinstance(item, str)]
-        others = [index for index, item in enumerate(inputs) if not isinstance(item, str)]
-        rows: dict[int, InputRow] = {}
-        if others:
-            limit = min(options.max_pair or self.max_length, self.max_length)
-            ids = [inputs[index] for index in others]
-            with reindexed(others):
-                read = await self.read(costs, ids, options.with_max_length(limit))
-            rows |= zip(others, read, strict=True)
-        if texts or not others:
-            pairs = [TextPair(str(inputs[index])) for index in texts]
-            with reindexed(texts):
-                read = await self.read_pairs(costs, pairs, options)
-            rows |= zip(texts, read, strict=True)
-        return [rows[index] for index in range(len(inputs))]
-
-    async def read_lists(
-        self, costs: RequestCosts, lists: Sequence["DocumentList"], options: InputOptions
-    ) -> list["ListRows"]:
-        """Like `read`, for lists of documents and a model that reads them."""
-        assert self._lists is not None
-        documents = [document for each in lists for document in each.documents]
-        check_input_count(len(documents), self._max_texts)
-        once, with_each = self._lists.added_characters
-        once += len(options.instruction or "")
-        size = _tokenization_size([each.query for each in lists], once)
-        size += _tokenization_size(documents, with_each)
-        steps = self._read_lists(costs, self._lists, lists, options)
-        return await self.run_steps(costs, steps, size, 2 * size)  # alone, and in a block
-
-    def _read_lists(
-        self,
-        costs: RequestCosts,
-        reader: "ListwiseReader",
-        lists: Sequence["DocumentList"],
-        options: InputOptions,
-    ) -> Steps[list["ListRows"]]:
-        results = []
-        for each in lists:
-            rows = yield from reader.read(each, options)
-            dropped = [rows.query_dropped, *(row.dropped for row in rows.documents)]
-            costs.truncated += sum(number > 0 for number in dropped)
-            self.count(costs, rows.blocks, len(rows.documents))
-            results.append(rows)
-            yield
-        return results
 
     async def read_with_tokens(
         self, costs: RequestCosts, texts: Sequence[str], options: InputOptions
     ) -> tuple[list[InputRow], list[list[Token]]]:
         """Like `read` for texts, with the tokens of each row; slower."""
         options = replace(options, count_dropped=True)
-        results = await self._tokenize_all(
-            costs, texts, options, self._row_tokenizer.read_with_tokens, _described_rows
+        results = await self.tokenize_all(
+            costs, texts, options, self.row_tokenizer.read_with_tokens, _described_rows
         )
         return _described_rows(results), [tokens for _, tokens in results]
 
@@ -204,10 +125,10 @@ class RequestReader:
         size: characters of all documents of the request.
         """
         for texts in (len(chunks), costs.texts + len(chunks)):
-            check_input_count(texts, self._max_texts)
+            check_input_count(texts, self.max_texts)
         prompt = self._before_text(options)
-        to_tokenize = _tokenization_size(chunks) + len(prompt)
-        steps = self._row_tokenizer.read_chunks(chunks, prompt, options)
+        to_tokenize = tokenization_size(chunks) + len(prompt)
+        steps = self.row_tokenizer.read_chunks(chunks, prompt, options)
         document = await self.run_steps(costs, steps, max(size, to_tokenize), to_tokenize)
         self.count(costs, [document.row], len(chunks))
         return document
@@ -228,11 +149,11 @@ class RequestReader:
         describe: called with each text, prompt included, and its tokens.
         bytes_per_character: memory that the results take.
         """
-        check_input_count(len(texts), self._max_texts)
+        check_input_count(len(texts), self.max_texts)
         prompt = self._before_text(options)
-        size = _tokenization_size(texts, len(prompt))
+        size = tokenization_size(texts, len(prompt))
         costs.memory.grow(bytes_per_character * size)
-        steps = self._row_tokenizer.all_tokens(texts, prompt, special, describe)
+        steps = self.row_tokenizer.all_tokens(texts, prompt, special, describe)
         return await self.run_steps(costs, steps, size, size)
 
     def ids_in_steps(self, texts: Sequence[str]) -> Steps[list[list[int]]]:
@@ -241,16 +162,16 @@ class RequestReader:
         def ids(_: str, tokens: list[Token]) -> list[int]:
             return [token.id for token in tokens]
 
-        return self._row_tokenizer.all_tokens(texts, "", False, ids)
+        return self.row_tokenizer.all_tokens(texts, "", False, ids)
 
     async def decode(self, rows: Sequence[list[int]], skip_special: bool) -> list[str]:
         """Return the text of each row of token ids; raises BadRequest and TooLarge."""
         total = sum(map(len, rows))
-        check_input_count(len(rows), self._max_texts)
+        check_input_count(len(rows), self.max_texts)
         with service_errors():
-            check_tokens(total, self._max_tokens)
+            check_tokens(total, self.max_tokens)
             for index, row in enumerate(rows):
-                self._row_tokenizer.check_ids(row, index)
+                self.row_tokenizer.check_ids(row, index)
         decode = self._tokenizer.decode
         return await run_in_thread(decode, rows, skip_special, small=total <= _FEW_IDS)
 
@@ -276,6 +197,48 @@ class RequestReader:
             raise service_error(error) from None
         finally:
             costs.tokenize_us += round((time.perf_counter() - start) * 1e6)
+
+    async def tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
+        self,
+        costs: RequestCosts,
+        inputs: Sequence[T],
+        options: InputOptions,
+        tokenize: Tokenize[T, R],
+        rows_of: RowsOf[R],
+        added: int = 0,
+    ) -> list[R]:
+        """Tokenize all inputs.
+
+        added: number of characters that are added to each input.
+        """
+        check_input_count(len(inputs), sys.maxsize if options.any_count else self.max_texts)
+        prompt = self._before_text(options)
+        added += len(prompt)
+        size = tokenization_size(inputs, added)
+        if size <= _MAX_INLINE_SIZE:
+            results = await self.run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
+            self.count(costs, rows_of(results))
+            return results
+        limit = self.row_tokenizer.max_characters(options)
+        to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
+        groups = _groups(inputs, added + _TEXT_SIZE)
+        steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
+        return await self.run_steps(
+            costs, self._run_groups(costs, steps, rows_of), size, to_tokenize
+        )
+
+    def count(
+        self, costs: RequestCosts, rows: Sequence[InputRow], texts: int | None = None
+    ) -> None:
+        """Add rows to the costs of a request; raises TooLarge. texts: by default one for each."""
+        costs.model_index = self._model
+        costs.texts += len(rows) if texts is None else texts
+        for row in rows:
+            costs.tokens += row.tokens
+            costs.truncated += row.dropped > 0
+        if costs.tokens > self.max_tokens:
+            with service_errors():
+                check_tokens(costs.tokens, self.max_tokens)
 
     def resolve_prompt(self, options: InputOptions) -> Prompt:
         """Resolve the prompt of the request; raises BadRequest."""
@@ -309,7 +272,7 @@ class RequestReader:
         index: position of its text in the request.
         """
         with service_errors():
-            return self._row_tokenizer.checked_row(index, TruncatedIds(ids, dropped), options)
+            return self.row_tokenizer.checked_row(index, TruncatedIds(ids, dropped), options)
 
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""
@@ -326,35 +289,6 @@ class RequestReader:
         if options.prompt is options.prompt_name is options.role is options.task is None:
             return self._before_by_default
         return self._recipe.before_text(self.resolve_prompt(options).text)
-
-    async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
-        self,
-        costs: RequestCosts,
-        inputs: Sequence[T],
-        options: InputOptions,
-        tokenize: Tokenize[T, R],
-        rows_of: RowsOf[R],
-        added: int = 0,
-    ) -> list[R]:
-        """Tokenize all inputs.
-
-        added: number of characters that are added to each input.
-        """
-        check_input_count(len(inputs), sys.maxsize if options.any_count else self._max_texts)
-        prompt = self._before_text(options)
-        added += len(prompt)
-        size = _tokenization_size(inputs, added)
-        if size <= _MAX_INLINE_SIZE:
-            results = await self.run_steps(costs, tokenize(inputs, prompt, options, 0), size, size)
-            self.count(costs, rows_of(results))
-            return results
-        limit = self._row_tokenizer.max_characters(options)
-        to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
-        groups = _groups(inputs, added + _TEXT_SIZE)
-        steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
-        return await self.run_steps(
-            costs, self._run_groups(costs, steps, rows_of), size, to_tokenize
-        )
 
     def _run_groups(
         self, costs: RequestCosts, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
@@ -376,7 +310,7 @@ class RequestReader:
         texts, contents = find_images(inputs)
         if not contents:
             return texts
-        check_input_count(len(inputs), self._max_texts)
+        check_input_count(len(inputs), self.max_texts)
         with service_errors():
             steps, known_bytes = self._images().prepare(contents, costs.tokens)
         costs.memory.grow(known_bytes)
@@ -385,21 +319,8 @@ class RequestReader:
         costs.memory.grow(sum(item.new_bytes for item in prepared.values()))
         return [prepared.get(index, text) for index, text in enumerate(texts)]
 
-    def count(
-        self, costs: RequestCosts, rows: Sequence[InputRow], texts: int | None = None
-    ) -> None:
-        """Add rows to the costs of a request; raises TooLarge. texts: by default one for each."""
-        costs.model_index = self._model
-        costs.texts += len(rows) if texts is None else texts
-        for row in rows:
-            costs.tokens += row.tokens
-            costs.truncated += row.dropped > 0
-        if costs.tokens > self._max_tokens:
-            with service_errors():
-                check_tokens(costs.tokens, self._max_tokens)
 
-
-def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:
+def tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:
     """Estimate the time to tokenize inputs, in characters of a text.
 
     added: number of characters that are added to each input.
@@ -428,23 +349,3 @@ def _groups(inputs: Sequence[T], added: int) -> Iterator[tuple[int, Sequence[T]]
             start, size = index, 0
         size += length
     yield start, inputs[start:]
-
-
-def _pair_reader(
-    pairs: "PairEncoder | None", rows: RowTokenizer, segment_offset: int, max_tokens: int
-) -> "PairRowTokenizer | None":
-    if pairs is None:
-        return None
-    from embedwell_models.read.pairs_and_lists import PairRowTokenizer
-
-    return PairRowTokenizer(pairs, rows.for_pairs(segment_offset), max_tokens)
-
-
-def _list_reader(
-    lists: "ListEncoder | None", rows: RowTokenizer, max_tokens: int
-) -> "ListwiseReader | None":
-    if lists is None:
-        return None
-    from embedwell_models.read.pairs_and_lists import ListwiseReader
-
-    return ListwiseReader(lists, rows, max_tokens)

@@ -131,7 +131,7 @@ class ListwiseScores:
             check_listwise(options)
         lists, dim = _lists(pairs), self.model.description.dim
         costs.memory.grow(_BYTES_PER_NUMBER * dim * (len(pairs) + len(lists)))
-        tokenized = await self.model.reader.read_lists(costs, lists, options)
+        tokenized = await self.model.lists.read(costs, lists, options)
         blocks = [block for rows in tokenized for block in rows.blocks]
         with reindexed([*_block_starts(lists, tokenized)]):
             outputs = await self.model.pipeline.compute_outputs(costs, blocks, [LISTWISE])

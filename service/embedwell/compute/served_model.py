@@ -26,6 +26,8 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from embedwell.compute.engine_set import EngineHandle
     from embedwell.compute.multi_vectors import MultiVectors
+    from embedwell.compute.pairs_and_lists import ListReader, PairReader
+    from embedwell_models.tokenizer.lists import ListEncoder
     from embedwell_models.tokenizer.pairs import PairEncoder
 
 State = Literal["loaded", "loading", "unloaded"]
@@ -63,6 +65,8 @@ class ServedModel:
         self.comparisons, self.name, self.index = comparisons, settings.name, index
         tokenizer = description.tokenizer()
         self.reader = _reader(settings, description, tokenizer, queue, index)
+        self._pair_encoder = _pair_encoder(description, tokenizer)
+        self._list_encoder = _list_encoder(description, tokenizer)
         self.admission = Admission(
             *(settings.max_wait, engine.rate, engine.counters),
             max_wait_large=settings.max_wait_large,
@@ -88,6 +92,23 @@ class ServedModel:
 
         parts = self.reader, self.pipeline, self._rules
         return MultiVectors(*parts, self.description.token_dim, self.comparisons)
+
+    @cached_property
+    def pairs(self) -> "PairReader":
+        """Reads text pairs, for a reranker or a classifier."""
+        from embedwell.compute.pairs_and_lists import PairReader
+
+        assert self._pair_encoder is not None
+        segment_offset = self.config.vocab_size if self.config.two_segments else 0
+        return PairReader(self.reader, self._pair_encoder, segment_offset)
+
+    @cached_property
+    def lists(self) -> "ListReader":
+        """Reads lists of documents, for a listwise reranker."""
+        from embedwell.compute.pairs_and_lists import ListReader
+
+        assert self._list_encoder is not None
+        return ListReader(self.reader, self._list_encoder)
 
     @property
     def has_only_token_vectors(self) -> bool:
@@ -185,9 +206,6 @@ def _reader(
             max_pixels=settings.max_image_pixels,
             max_tokens=settings.max_tokens,
         ),
-        pairs=_pair_encoder(model, tokenizer),
-        lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
-        segment_offset=config.vocab_size if config.two_segments else 0,
         model=index,
     )
 
@@ -198,6 +216,10 @@ def _pair_encoder(model: ModelDescription, tokenizer: Tokenizer) -> "PairEncoder
     from embedwell_models.tokenizer.pairs import pair_encoder  # for models that read pairs
 
     return pair_encoder(tokenizer, model.spec.config, model.pair_format)
+
+
+def _list_encoder(model: ModelDescription, tokenizer: Tokenizer) -> "ListEncoder | None":
+    return model.listwise.tokenizer(tokenizer) if model.listwise else None
 
 
 def with_prompts(description: ModelDescription, setting: str, model: str) -> ModelDescription:

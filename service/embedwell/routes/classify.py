@@ -224,7 +224,7 @@ class ClassificationService:
         function: see `logits_to_scores`.
         """
         self._reserve(context, len(texts))
-        rows = await self.model.reader.read_pairs(context, texts, options)
+        rows = await self.model.pairs.read(context, texts, options)
         logits = await self.model.pipeline.logits(context, rows)
         return logits_to_scores(function, logits, self.model.pipeline.classifier)
 
@@ -233,7 +233,7 @@ class ClassificationService:
         inputs = body.inputs(self.model.name)
         self._reserve(context, len(inputs))
         options = body.input_options()
-        rows = await self.model.reader.read_texts_or_ids(context, inputs, options)
+        rows = await self.model.pairs.read_texts_or_ids(context, inputs, options)
         logits = await self.model.pipeline.logits(context, rows)
         function: ScoreFunction | None = "none" if body.wants_logits else None
         return logits_to_scores(function, logits, self.model.pipeline.classifier)

@@ -257,7 +257,7 @@ class RerankService:
                 "send the request to /predict",
                 code="not_offered",
             )
-        rows = await self.model.reader.read_pairs(context, pairs, options)
+        rows = await self.model.pairs.read(context, pairs, options)
         return rows, (await self.model.pipeline.logits(context, rows))[:, 0]
 
     def scores(self, logits: Floats) -> Floats:

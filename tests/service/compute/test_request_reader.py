@@ -22,12 +22,10 @@ from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, split_windows
-from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
+from embedwell_models.read.inputs import InputOptions, InputRow, split_windows
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vision import Pixels
-from embedwell_prompts.decoder_pairs import DecoderPairTokenizer
 from embedwell_vision.images.preprocessing import Preprocessing
 from embedwell_vision.reader import ImageReader
 from tests.conftest import Folder
@@ -302,25 +300,6 @@ def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
         assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
     good, bad = asyncio.run(short.read_partial(context, texts, plain))
     assert isinstance(good, InputRow) and isinstance(bad, BadRequest)
-
-
-@pytest.mark.parametrize("pair", [("work", "a <new> work"), ("a <new>", "work")])
-def test_a_token_that_is_not_in_the_table_is_refused_in_both_segments_of_a_pair(
-    tiny_bert: Folder, pair: tuple[str, str]
-) -> None:
-    folder = with_token(tiny_bert(), "<new>")
-    tokenizer = Tokenizer(folder, 256, special_tokens=False)
-    prompt = ("who? ", PromptSlot.INSTRUCTION, " ", PromptSlot.QUERY)
-    pair_format = DecoderFormat("", prompt, "any", max_query=9, max_document=9)
-    pairs = DecoderPairTokenizer(tokenizer, pair_format, TABLE)
-    reader = reader_with(tokenizer, pairs=pairs, vocabulary_rows=TABLE, segment_offset=TABLE)
-    context = RequestCosts()
-    (row,) = asyncio.run(reader.read_pairs(context, [TextPair("of", "the work")], InputOptions()))
-    assert row.ids.max() >= TABLE
-    with pytest.raises(BadRequest, match=MISSING):
-        asyncio.run(reader.read_pairs(context, [TextPair(*pair)], InputOptions()))
-    with pytest.raises(BadRequest, match=MISSING):  # also in a text alone
-        asyncio.run(reader.read(context, ["a <new>"], InputOptions()))
 
 
 def test_token_ids_must_be_in_the_table(short: RequestReader) -> None:

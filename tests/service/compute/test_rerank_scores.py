@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from embedwell.compute.pairs_and_lists import ListReader
 from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.rerank_scores import ListwiseScores
 from embedwell.engine.wire.messages import Job, Result
@@ -32,8 +33,9 @@ def test_a_block_that_fails_has_the_index_of_its_first_document(tmp_path: Path) 
     assert description.listwise
     tokenizer = Tokenizer(description.path, 2048)
     lists = description.listwise.tokenizer(tokenizer)
+    reader = reader_with(tokenizer, description.recipe, max_texts=300)
     model: Any = SimpleNamespace(
-        reader=reader_with(tokenizer, description.recipe, max_texts=300, lists=lists),
+        lists=ListReader(reader, lists),
         pipeline=pipeline_of(FailingEngine()),
         description=description,
     )
