@@ -15,7 +15,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.hub import sources
-from tests import programs, tiers, user_folders
+from tests import programs, quick_programs, tiers, user_folders
 from tests.programs import pytest_runtest_makereport
 from tests.service.server import MAX_ISA, Server
 from tests.tiers import (
@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hide the GPUs unless `-m gpu` is given, as the other tests expect a server on the CPU."""
     tiers.pytest_configure(config)
     config.pluginmanager.register(user_folders)
+    config.pluginmanager.register(quick_programs)
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

@@ -1,6 +1,7 @@
 """What `make test` leaves to `make check`: files that cover little for their seconds."""
 
 import fnmatch
+import functools
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -91,6 +92,7 @@ OF_ALL_KERNELS = {  # tests of kernels that `make test` compiles on few processo
 }
 
 
+@functools.cache
 def is_left_out(path: Path) -> bool:
     """Whether `make test` leaves a file of tests to `make check`."""
     if not path.is_relative_to(ROOT):

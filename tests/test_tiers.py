@@ -37,6 +37,25 @@ def test_lacking() -> None: ...
 def test_having() -> None: ...
 """
 
+STARTING = """
+import subprocess, sys
+import pytest
+
+def start() -> None:
+    subprocess.run([sys.executable, "-m", "ruff", "--version"])
+
+def test_quick() -> None:
+    start()
+
+@pytest.mark.full
+def test_long() -> None:
+    start()
+
+@pytest.mark.needs("ruff")
+def test_marked() -> None:
+    start()
+"""
+
 
 def run(folder: Path, *options: str) -> str:
     """The output of pytest over the files of a folder, without most plugins."""
@@ -87,6 +106,16 @@ def test_tests_whose_packages_are_missing_are_not_collected(
     assert "`make check` has more: 1 tests and 2 files" in output
     output = run(tmp_path, *options, "-p", "tests.programs", "--need-all")
     assert "1 error" in output and "has more" not in output
+
+
+@pytest.mark.full
+def test_a_quick_test_that_starts_a_program_of_another_package_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(STARTING)
+    output = run(tmp_path, "--full", "-p", "tests.quick_programs")
+    assert (
+        "1 failed" in output and "test_quick - Failed: `make test` does not install ruff" in output
+    )
+    assert "2 passed" in output or "1 passed, 1 deselected" in output, "without ruff"
 
 
 def test_what_make_test_leaves_out_are_files_of_tests() -> None:

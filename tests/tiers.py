@@ -10,7 +10,7 @@ import ast
 import functools
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Set
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ ROOTS = {  # the folders of the project's own packages
     },
 }
 SKIPPED = pytest.StashKey[Counter[str]]()  # how many tests or files were not selected
+_QUICK = pytest.StashKey[set[pytest.Item]]()  # the tests that `--quick` would select
 _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collects in its own process
 
 
@@ -135,10 +136,10 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
     """Deselect tests marked `full` or `needs`; of those marked `full(after=n)` keep n cases."""
-    cases = quick_selection.CASES if config.option.quick else sys.maxsize
-    long = set() if config.option.full else _long_tests(items, cases)
+    quick = config.stash[_QUICK] = _quick_tests(items)
+    long = set() if config.option.full else _long_tests(items, sys.maxsize)
     if config.option.quick:
-        long |= {item for item in items if item.name in quick_selection.OF_ALL_KERNELS}
+        long |= {*items} - quick
     if not config.getoption("need_all", False):
         long |= {item for item in items if _lacks_packages(item)}
     yield  # other options deselect tests here, which are not counted
@@ -149,9 +150,24 @@ def pytest_collection_modifyitems(
         items[:] = [item for item in items if item not in long]
 
 
+def is_quick(item: pytest.Item, modules: Set[str]) -> bool:
+    """Whether `make test` runs a test if it installs these modules."""
+    used = {name.partition(".")[0] for name in imports(item.path).union(_needs(item))}
+    return item in item.config.stash[_QUICK] and used <= modules
+
+
+def _quick_tests(items: list[pytest.Item]) -> set[pytest.Item]:
+    others = {item for item in items if item.name in quick_selection.OF_ALL_KERNELS}
+    others |= {item for item in items if quick_selection.is_left_out(item.path)}
+    return {*items} - others - _long_tests(items, quick_selection.CASES)
+
+
 def _lacks_packages(item: pytest.Item) -> bool:
-    packages = [name for mark in item.iter_markers("needs") for name in mark.args]
-    return not all(map(_is_installed, packages))
+    return not all(map(_is_installed, _needs(item)))
+
+
+def _needs(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
 
 
 def _long_tests(items: list[pytest.Item], cases: int) -> set[pytest.Item]:
