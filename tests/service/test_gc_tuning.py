@@ -33,7 +33,7 @@ async def run():
     before = process.memory_info().rss
     for _ in range(1000):
         memory.return_soon()
-    assert process.memory_info().rss == before, "it is returned at once, for each request"
+    assert before - process.memory_info().rss < 1e6, "it is returned at once, for each request"
     while before - process.memory_info().rss < 150e6:
         await asyncio.sleep(0.01)
 
