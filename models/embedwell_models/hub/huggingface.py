@@ -12,6 +12,7 @@ _PATTERNS = [
     *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
     "bpe.codes",  # PhoBERT's files
 ]
+_WEIGHTS = ("*.safetensors", "*.bin", "*.onnx")
 PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
 """Published files of BGE-M3's layers for sparse and multi-vector outputs."""
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
@@ -40,13 +41,14 @@ def fetch(
     pickled: Sequence[str] = (),
     exported: Sequence[str] = (),
 ) -> Path:
-    """Return the folder of organisation/name; the first use fetches it into the client's cache.
+    """Return the folder of organisation/name; the first use fetches it into `cache`.
 
     pickled: folders inside the model whose torch.save weights are fetched too. exported: files in
     ONNX that are fetched too, with the files of their weights.
 
     A fetched model is not fetched again, so that vectors do not change with the branch and the hub
-    may be down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT:
+    may be down. An interrupted download is continued. A model that another program has fetched
+    into the client's own cache (HF_HOME) stays there. The client reads HF_TOKEN and HF_ENDPOINT:
     https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
 
     Raises ModelError if the model cannot be fetched.
@@ -54,7 +56,12 @@ def fetch(
     weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
     weights += PICKLED_HEADS if pickled else ()
     weights += [f"{name}*" for name in exported]
-    return _snapshot(model, revision, cache, [*_PATTERNS, *weights])
+    patterns = [*_PATTERNS, *weights]
+    return (
+        _local_snapshot(model, revision, cache, patterns)
+        or _shared_snapshot(model, revision, patterns)
+        or _download(model, revision, cache, patterns)
+    )
 
 
 def file_names(model: str, commit: str) -> list[str]:
@@ -72,24 +79,65 @@ def fetch_config(model: str, cache: Path) -> Path:
 
     cache: one of such files, where no model is taken for whole. Raises ModelError as `fetch` does.
     """
-    return _snapshot(model, None, cache, ["config.json"]) / "config.json"
+    place = model, None, cache, ["config.json"]
+    return (_local_snapshot(*place) or _download(*place)) / "config.json"
 
 
-def _snapshot(model: str, revision: str | None, cache: Path, patterns: list[str]) -> Path:
+def _local_snapshot(
+    model: str, revision: str | None, cache: Path | str, patterns: list[str]
+) -> Path | None:
+    """Return the folder of a model in a cache; None if the cache lacks it or a part of it."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    snapshot = partial(
+    try:
+        folder = snapshot_download(
+            model,
+            revision=revision,
+            cache_dir=cache,
+            allow_patterns=patterns,
+            local_files_only=True,
+        )
+    except LocalEntryNotFoundError:
+        return None
+    except ValueError as error:
+        raise ModelError(f"{model!r} is not a name of a model: {error}") from None
+    return Path(folder)
+
+
+def _shared_snapshot(model: str, revision: str | None, patterns: list[str]) -> Path | None:
+    """Return the folder of a model in the cache that other programs fill; None if it lacks weights.
+
+    They may have fetched a part of the model; its other files are fetched, of the same commit.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    # Without a pattern, no file is asked for that could be missing.
+    found = _local_snapshot(model, revision, HF_HUB_CACHE, patterns=[])
+    if found is None or not any(any(found.rglob(name)) for name in _WEIGHTS):
+        return None
+    listing = found.parents[1] / "trees" / f"{found.name}.json"  # of the commit, by the client
+    if not listing.is_file() or not _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
+        try:
+            snapshot_download(model, revision=found.name, allow_patterns=patterns)
+        except Exception as error:  # see _download
+            if not _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
+                return None
+            message = "%s may lack files of %s, as the hub was not asked: %s"
+            log.warning(message, found, model, _message(error))
+    log.info("%s is in the cache of other programs: %s", model, found)
+    return found
+
+
+def _download(model: str, revision: str | None, cache: Path, patterns: list[str]) -> Path:
+    from huggingface_hub import snapshot_download
+
+    download = partial(
         snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=patterns
     )
     try:
-        return Path(snapshot(local_files_only=True))
-    except LocalEntryNotFoundError:
-        pass  # the cache lacks the model or a part of it
-    except ValueError as error:
-        raise ModelError(f"{model!r} is not a name of a model: {error}") from None
-    try:
-        return log_fetch(model, lambda: Path(snapshot()))
+        return log_fetch(model, lambda: Path(download()))
     except Exception as error:  # raised by the client, by httpx or xet, or by the disk
         raise _unavailable(model, error) from None
 

@@ -146,6 +146,59 @@ def test_a_model_is_fetched_once_and_its_size_is_logged(pull: Pull) -> None:
     assert pull(hub).stdout == first.stdout  # which is gone now
 
 
+def share(home: Path, *names: str) -> Path:
+    """Writes files of the model as another program does, and returns their folder."""
+    cache = home / "hub/models--organisation--name"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs/main").write_text(COMMIT)
+    for name in names:
+        path = cache / "snapshots" / COMMIT / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(FILES[name])
+    return cache / "snapshots" / COMMIT
+
+
+def test_a_model_that_another_program_has_fetched_stays_there(pull: Pull, tmp_path: Path) -> None:
+    folder = share(tmp_path / "home", *FILES)
+    with Hub(NAME, FILES | OTHERS) as hub:
+        first = pull(hub, HF_HOME=str(tmp_path / "home"))
+        assert not any("/resolve/" in path for path in hub.asked)
+        hub.asked.clear()
+        second = pull(hub, HF_HOME=str(tmp_path / "home"))
+        assert hub.asked == []
+    assert f"{NAME} is in the cache of other programs: {folder}" in first.stderr
+    assert first.stdout.strip() == second.stdout.strip() == str(folder)
+
+
+def test_files_that_another_program_did_not_need_are_fetched(pull: Pull, tmp_path: Path) -> None:
+    folder = share(tmp_path / "home", "config.json", "model.safetensors")
+    with Hub(NAME, FILES | OTHERS) as hub:
+        done = pull(hub, HF_HOME=str(tmp_path / "home"))
+        assert fetched(hub) == set()
+    assert done.stdout.strip() == str(folder) and found(done.stdout) == FILES
+
+
+def test_offline_a_model_of_another_program_is_taken_with_a_warning(
+    pull: Pull, tmp_path: Path
+) -> None:
+    folder = share(tmp_path / "home", *FILES)
+    with Hub(NAME, FILES) as hub:
+        done = pull(hub, HF_HOME=str(tmp_path / "home"), HF_HUB_OFFLINE="1")
+        assert hub.asked == []
+    assert done.stdout.strip() == str(folder)
+    assert f"{folder} may lack files of {NAME}, as the hub was not asked: " in done.stderr
+
+
+def test_a_model_of_which_another_program_has_no_weights_is_fetched(
+    pull: Pull, tmp_path: Path
+) -> None:
+    share(tmp_path / "home", "config.json", "tokenizer.json")
+    with Hub(NAME, FILES) as hub:
+        done = pull(hub, HF_HOME=str(tmp_path / "home"))
+    assert found(done.stdout) == FILES
+    assert (tmp_path / "home") not in Path(done.stdout.strip()).parents
+
+
 @pytest.mark.parametrize("revision", ["v1", COMMIT])
 @pytest.mark.full
 def test_a_revision_may_be_a_tag_or_a_commit(pull: Pull, revision: str) -> None:
