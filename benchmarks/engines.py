@@ -18,8 +18,8 @@ from benchmarks.script import spread, summary, table
 from benchmarks.workloads import Workload, calibration, workloads
 from embedwell_models import families
 from embedwell_models.cpu_backend import library
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 
 _ISA = "the highest instruction set; onnxruntime and llama.cpp do not follow it"
 

@@ -33,10 +33,10 @@ from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.references import ReferenceSentenceEmbedder
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers

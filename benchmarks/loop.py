@@ -42,8 +42,8 @@ from embedwell.launch.bootstrap import open_listeners, open_model_contexts
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.batch import Batch, FlatRows
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.output_names import DENSE
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 

@@ -21,8 +21,8 @@ from benchmarks.load import Load
 from benchmarks.peers.protocol import Job
 from benchmarks.script import spread, summary, table
 from benchmarks.serving import drain, ours, running
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 
 _BUSY = {Load("short", 128): 1024, Load("passage", 32): 128}  # texts that the engine is given
 _ALONE = {Load("short", 1): 256, Load("passage", 1): 64}  # texts that it gets one at a time

@@ -92,11 +92,9 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # The core serves. Wings have other commands, routes and old models, which the core loads by name.
 # In the core, too, each package imports only from those before it, and from itself.
 CORE = {
-    "embedwell_models": "errors vectors output_names outputs model_options positions config "
-    "tables checkpoint vision families tokenizer "
-    "model_files encoder cpu_backend "
-    "torch_backend precision model_description model_fingerprint footprint hub read loading "
-    "embedder",
+    "embedwell_models": "errors vectors outputs positions config checkpoint vision families "
+    "tokenizer model_files encoder cpu_backend torch_backend precision description hub read "
+    "loading embedder",
     "embedwell": "doors settings errors line_ends gc_tuning engine "
     "compute http telemetry routes inherited playground "
     "fastapi_app app launch cli asgi __main__",
@@ -125,7 +123,7 @@ REGISTRIES = {  # name modules of wings, by strings
     "models/embedwell_models/vision.py",
     "models/embedwell_models/model_files/chat_template.py",
     "models/embedwell_models/model_files/rerank_formats.py",
-    "models/embedwell_models/tables.py",
+    "models/embedwell_models/checkpoint/tables.py",
     "models/embedwell_models/tokenizer/lists.py",
     "models/embedwell_models/tokenizer/pairs.py",
     "service/embedwell/doors.py",
@@ -288,9 +286,10 @@ def test_starting_the_server_loads_no_wing() -> None:
 
 def test_a_model_in_safetensors_loads_no_wing(minilm_folder: Path) -> None:
     program = (
-        "import sys; from embedwell_models import Embedder, model_fingerprint\n"
+        "import sys; from embedwell_models import Embedder\n"
+        "from embedwell_models.description import model_fingerprint\n"
         "from embedwell_models.hub.sources import resolve\n"
-        "from embedwell_models.model_description import ModelDescription\n"
+        "from embedwell_models.description.model_description import ModelDescription\n"
         "folder = resolve(sys.argv[1]); model = Embedder.load(folder, device='cpu')\n"
         "assert model.embed(['a text']).any()\n"
         "assert model_fingerprint.fingerprint(ModelDescription.read(folder))\n"
@@ -407,7 +406,7 @@ def test_the_imports_of_the_core_do_not_load_torch() -> None:
 
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
-    packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
+    packages = {"checkpoint", "config", "families", "hub", "positions", "model_files"}
     packages |= {"tokenizer", "tokenizers", "word_search", "words"}
     modules = [module_name(path) for path in [*MODELS, *WING_FILES]]
     on_numpy = ("encoders.doc2vec", "encoders.word_vectors")

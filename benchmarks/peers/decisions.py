@@ -27,7 +27,7 @@ def ours(folder: Path, threads: int, dtype: str) -> Decide:
     from embedwell_models import Embedder
     from embedwell_models.encoder.threads import set_thread_count
     from embedwell_models.hub.sources import resolve
-    from embedwell_models.output_names import DECISION
+    from embedwell_models.outputs.names import DECISION
     from embedwell_models.tokenizer.steps import run_to_completion
 
     set_thread_count(threads)

@@ -30,8 +30,8 @@ def ours(folder: Path, threads: int, dtype: str) -> Embed:
 
 def ours_pixels(folder: Path, threads: int, dtype: str) -> Embed:
     """This project's preparation of images."""
-    from embedwell_models.model_description import ModelDescription
-    from embedwell_models.model_options import DEFAULT_OPTIONS
+    from embedwell_models.config.model_options import DEFAULT_OPTIONS
+    from embedwell_models.description.model_description import ModelDescription
     from embedwell_models.vision import MAX_PIXELS
     from embedwell_vision.images.preprocessing import normalised_patches
     from embedwell_vision.images.several import prepare_ahead

@@ -9,11 +9,11 @@ import torch
 
 from benchmarks.peers.protocol import Floats, Ids, Job, Refused, serve
 from embedwell_models import Embedder
+from embedwell_models.config.model_options import AUTO
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
-from embedwell_models.model_options import AUTO
-from embedwell_models.output_names import SPARSE
+from embedwell_models.outputs.names import SPARSE
 
 
 class Ours:

@@ -25,8 +25,8 @@ from deploy.gpu.results import OUT, append_line, read_environment
 from deploy.gpu.token_rows import Rows, random_rows, token_count
 from embedwell_models import Embedder
 from embedwell_models.encoder.batch import batches_of_similar_length
-from embedwell_models.output_names import DENSE
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import normalize
 
 LENGTHS = (10, 100, 400) if CUDA else (10, 100)

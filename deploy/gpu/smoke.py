@@ -19,7 +19,7 @@ from deploy.gpu.device import CUDA, DEVICE
 from deploy.gpu.random_models import model_folder
 from deploy.gpu.token_rows import Rows, random_rows
 from embedwell_models import Embedder
-from embedwell_models.outputs import over_entries
+from embedwell_models.outputs.text_outputs import over_entries
 from embedwell_models.vectors import Floats, normalize
 
 MODELS = (

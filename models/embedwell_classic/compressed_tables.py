@@ -7,8 +7,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.errors import ModelError
-from embedwell_models.tables import (
+from embedwell_models.checkpoint.tables import (
     CODEBOOKS,
     CODES,
     DIRECTIONS,
@@ -21,6 +20,7 @@ from embedwell_models.tables import (
     Table,
     to_float32,
 )
+from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
 CODEBOOK_SIZE = 256

@@ -15,7 +15,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import LinearFactory, WeightAndBias, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Floats

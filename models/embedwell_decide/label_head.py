@@ -14,7 +14,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import LinearFactory
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 Network = Callable[[Floats], Floats]

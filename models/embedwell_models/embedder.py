@@ -13,7 +13,7 @@ from embedwell_models.encoder.token_pooling import pool_tokens
 from embedwell_models.errors import InputError
 from embedwell_models.loading.input_checks import check_pairs, check_text, check_texts
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.output_names import DENSE, LISTWISE
+from embedwell_models.outputs.names import DENSE, LISTWISE
 from embedwell_models.read.inputs import (
     InputOptions,
     InputRow,

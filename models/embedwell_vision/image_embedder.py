@@ -10,12 +10,12 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, LinearFactory, layer_norm
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import projection_modules
 from embedwell_models.precision.trials import (
     MIN_COSINE,

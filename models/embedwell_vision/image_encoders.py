@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from embedwell_models.cpu_backend.quantization import QUANTIZED
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.loading.backends import why_torch_by_headers
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.trials import PrecisionChoice
 from embedwell_models.vectors import Floats

@@ -8,7 +8,7 @@ import numpy as np
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import OutputComputer, token_head
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.image_embedder import ImageEmbedder

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.tables import Array, PlainTable, QuantizedMatrix, Stored, Table
 from embedwell_models.checkpoint.weights import StoredWeights
-from embedwell_models.tables import Array, PlainTable, QuantizedMatrix, Stored, Table
 from embedwell_models.vectors import Floats
 from embedwell_vision.positions import PatchPlaces
 from embedwell_vision.specs import ImageTokenSpec

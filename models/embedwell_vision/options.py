@@ -8,10 +8,10 @@ from pathlib import Path
 from embedwell_models import families
 from embedwell_models.config.json_config import IMAGE_FILES, JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.families import nomic
 from embedwell_models.families.unread_config import unread_keys
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.chat_template import (
     keeps_texts,
     read_text_format,
@@ -19,7 +19,7 @@ from embedwell_models.model_files.chat_template import (
 )
 from embedwell_models.model_files.modules import IMAGE_ENCODER, ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.tokenizer.formats import TextFormat
 from embedwell_models.vectors import Floats
 from embedwell_vision.families import nomic_vision

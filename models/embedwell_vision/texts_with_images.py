@@ -11,10 +11,10 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, EncoderOfVectors, Inputs
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.vectors import Doubles, Floats

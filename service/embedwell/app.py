@@ -31,7 +31,7 @@ from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.index import ROUTES
 from embedwell.settings.settings import Settings
 from embedwell.telemetry.metrics import Metrics, build_metrics
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 
 if TYPE_CHECKING:  # settings enable them
     from embedwell.compute.engine_set import EngineHandle

@@ -36,7 +36,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from embedwell_models.errors import InputError, TooLongError, TooManyTokensError, UnpairedTextError
-from embedwell_models.output_names import DECISION, LABELS
+from embedwell_models.outputs.names import DECISION, LABELS
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""

@@ -11,7 +11,7 @@ import click
 
 from embedwell.cli.atomic_file import replacing, writing
 from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read, require
-from embedwell_models.output_names import MAX_POOL_FACTOR
+from embedwell_models.outputs.names import MAX_POOL_FACTOR
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.settings.settings import Settings

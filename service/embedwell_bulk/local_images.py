@@ -23,6 +23,7 @@ from embedwell_bulk.local_model import (
     refuse_pooling,
 )
 from embedwell_bulk.text_encoder import Advance, LocalEncoder, TokenVectors
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import (
     ImageError,
     ImageTokensError,
@@ -30,7 +31,6 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats, normalize
 from embedwell_models.vision import Pages, Pixels
 from embedwell_vision.images.several import File, prepare_ahead

@@ -21,7 +21,7 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.output_names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress

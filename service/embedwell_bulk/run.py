@@ -14,7 +14,7 @@ from embedwell_bulk.parts import PARQUET, Part, PartEmbedding, cut_into_parts
 from embedwell_bulk.progress import EmbedProgress, count
 from embedwell_bulk.source import Source
 from embedwell_bulk.text_encoder import Encoded, TextEncoder, join
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 
 PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
 

@@ -13,7 +13,7 @@ import numpy as np
 from embedwell_bulk import BulkError
 from embedwell_bulk.dispatch import Dispatcher, WorkerFailed
 from embedwell_client import Client, RequestFailed, request_builders
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.vectors import Floats
 
 IN_FLIGHT = 8  # requests to a server

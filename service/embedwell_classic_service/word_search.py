@@ -29,9 +29,9 @@ from embedwell_classic_service.word_bodies import (
     NeighborsResponse,
     SearchBody,
 )
-from embedwell_models.output_names import DENSE
+from embedwell_models.checkpoint.tables import BLOCK
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.read.inputs import InputOptions
-from embedwell_models.tables import BLOCK
 from embedwell_models.vectors import Floats
 
 # Per request without candidates; every few questions read the whole vocabulary.

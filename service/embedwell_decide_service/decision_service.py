@@ -19,7 +19,7 @@ from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Question, render
 from embedwell_decide.rows import RowBuilder
 from embedwell_decide_service.decision_reader import AskedQuestion, DecisionReader
-from embedwell_models.output_names import DECISION
+from embedwell_models.outputs.names import DECISION
 from embedwell_models.read.inputs import InputOptions
 from embedwell_models.vectors import Floats
 

@@ -11,7 +11,7 @@ from embedwell.compute.served_model import ServedModel
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
-from embedwell_models.output_names import LABELS
+from embedwell_models.outputs.names import LABELS
 from embedwell_models.read.inputs import InputOptions, InputRow
 from embedwell_models.vectors import Floats
 

@@ -23,7 +23,7 @@ from embedwell.routes.common.scores import ranking, sigmoid, softmax
 from embedwell.routes.common.server_state import ModelRegistry
 from embedwell_decide_service.decision_service import DecisionService
 from embedwell_decide_service.label_service import LabelService
-from embedwell_models.output_names import DECISION, LABELS
+from embedwell_models.outputs.names import DECISION, LABELS
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.vectors import Floats
 

@@ -24,8 +24,8 @@ from embedwell_bulk.local_model import check_dense
 from embedwell_bulk.text_encoder import embed_window
 from embedwell_client import Client, RequestFailed
 from embedwell_client.request_builders import EmbedOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.read.prompts import Prompts, Role
 from embedwell_models.vectors import METRICS, Floats

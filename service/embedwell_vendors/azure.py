@@ -19,7 +19,7 @@ from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
 from embedwell.routes.openai import OpenAIResponse
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_vendors.embeddings import EmbeddingsRequest
 
 

@@ -11,7 +11,7 @@ from embedwell.routes.common.server_state import ModelRegistry
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityService
 from embedwell.routes.similarity_bodies import SimilarityRequest
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 _NAMES = ("{name}", "{organisation}/{name}")
 _HOSTED = "/hf-inference"

@@ -16,7 +16,7 @@ from embedwell.routes.common.response_body import EncodingFormat, OutputType, en
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.read.inputs import InputOptions
 from embedwell_vendors.jina_fields import TextsOrObjects
 

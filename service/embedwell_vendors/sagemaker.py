@@ -14,7 +14,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes.common.body import check_json_parts
 from embedwell.routes.common.router import receive_body
 from embedwell.routes.common.server_state import ModelChoice, ServerState
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 _SMALL_BODY = 1 << 16  # bytes; parsing so many takes a few milliseconds
 

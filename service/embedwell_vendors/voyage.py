@@ -18,7 +18,7 @@ from embedwell.routes.common.response_body import EncodingFormat
 from embedwell.routes.common.response_types import OpenAIEmbedding, openai_embeddings
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_vendors.field_names import SameAs
 

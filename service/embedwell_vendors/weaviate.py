@@ -14,7 +14,7 @@ from embedwell.routes.common.response_body import Vector, Vectors, as_lists
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.server_state import ServerState
 from embedwell.routes.status import check_ready
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.read.prompts import Role
 
 _ROLES: dict[str | None, Role] = {"query": "query", "passage": "document"}

@@ -10,11 +10,11 @@ import pytest
 from docs.build.families_page import DOCS, INDEX, PAGES, index, page, refused, served, with_head
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
 from embedwell_models.families import by_model_type
 from embedwell_models.families.family import DocsRow, Family, NextToken, Variant
 from embedwell_models.families.heads import decoder
-from embedwell_models.model_description import ModelDescription
 from tests.docs.generated import assert_current
 
 WRITE = "python -m docs.build.families_page"

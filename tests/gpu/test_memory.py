@@ -12,7 +12,7 @@ from embedwell.engine.worker.batch_sizing import BatchSizing, choose_batch_limit
 from embedwell.engine.worker.loop import Loop
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from tests.service.rig import FakeConnection, FakeConnections
 
 pytestmark = pytest.mark.gpu

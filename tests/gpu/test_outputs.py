@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.outputs import over_entries
+from embedwell_models.outputs.text_outputs import over_entries
 from embedwell_models.vectors import Floats, normalize
 from tests.gpu.card import since_ampere
 from tests.models.cross_encoder import write_cross_encoder

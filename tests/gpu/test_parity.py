@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from embedwell.engine.worker.load import load
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.trials import MIN_COSINE
 from embedwell_models.vectors import Floats, normalize
 from tests.gpu.card import since_ampere

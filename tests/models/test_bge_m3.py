@@ -13,8 +13,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedwell_classic.convert.model import convert_folder
 from embedwell_models import Embedder
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
 from tests.models.families.exact import assert_near, each_exactly
 from tests.models.sparse_encoder import write_bge_m3

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.loading import tokenizer_config, tokenizer_kind
 from tests.conftest import Folder as Write
 from tests.models.tiny import VOCABULARY

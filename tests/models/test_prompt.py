@@ -10,9 +10,9 @@ import tokenizers
 import torch
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models import model_fingerprint
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
 from tests.models.model_files.chains import SENTENCES, WIDTH
 from tests.models.model_files.options import PROMPT, REFERENCE_MODES, write_prompted

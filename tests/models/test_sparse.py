@@ -12,8 +12,8 @@ from sentence_transformers import SparseEncoder
 from embedwell_models import Embedder
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.splade import SpladeEncoder
-from embedwell_models.output_names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels

@@ -16,10 +16,10 @@ from safetensors.numpy import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models import tiny
 from tests.models.model_files.chains import SENTENCES, randomised
 

@@ -21,7 +21,7 @@ from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.receiver import ReceivedMessages
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17

@@ -10,7 +10,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.encoder.muvera import Muvera
 from embedwell_models.encoder.token_pooling import pool_tokens
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from tests.models.sparse_encoder import write_bge_m3
 from tests.service.local_server import local_server
 from tests.service.responses import error

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from embedwell.compute.served_model import with_prompts
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors

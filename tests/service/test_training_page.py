@@ -12,8 +12,8 @@ import torch
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import normalize
 from tests.service.local_server import local_server

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_classic.compressed_tables import CODEBOOK_SIZE, Ids, Tier, pool_rows
+from embedwell_models.checkpoint.tables import DIRECTIONS, TIER, Array, Rows, blocks
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import DIRECTIONS, TIER, Array, Rows, blocks
 from embedwell_models.vectors import MAX_UNTHREADED_PRODUCT, Doubles, Floats
 
 Codes = npt.NDArray[np.uint8]

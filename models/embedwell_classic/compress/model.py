@@ -29,11 +29,7 @@ from embedwell_classic.words.table import WordTable
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.config.json_config import JsonConfig, read_json
-from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.vector_modules import Normalize
-from embedwell_models.tables import (
+from embedwell_models.checkpoint.tables import (
     CODEBOOKS,
     CODES,
     IMPORTANCE,
@@ -43,6 +39,10 @@ from embedwell_models.tables import (
     Array,
     blocks,
 )
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.description.model_description import ModelDescription
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files.vector_modules import Normalize
 from embedwell_models.tokenizer.loading.tokenizer_kind import LISTED, MAPPED
 from embedwell_models.vectors import Floats
 

@@ -13,11 +13,11 @@ from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config import other_files
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
 from embedwell_models.hub import conversion
 from embedwell_models.hub.huggingface import PICKLED_HEADS
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import modules
 
 _ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 
 SENTENCE_TRANSFORMERS = "sentence_transformers.models."
 

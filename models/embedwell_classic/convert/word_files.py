@@ -18,8 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from embedwell_classic.tokenizers.vocabulary import Subwords
+from embedwell_models.checkpoint.tables import blocks
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import blocks
 from embedwell_models.vectors import Floats
 
 _MAX_WIDTH = 1 << 16  # dimensions

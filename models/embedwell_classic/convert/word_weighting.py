@@ -13,9 +13,9 @@ from embedwell_classic.convert.module_files import write_json
 from embedwell_classic.encoders.word_vectors import WordVectorEncoder
 from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Doubles
 
 Weighting = Literal["sif", "idf"]

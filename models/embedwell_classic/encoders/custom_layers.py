@@ -14,9 +14,9 @@ from torch import Tensor
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory

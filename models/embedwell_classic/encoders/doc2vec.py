@@ -17,11 +17,11 @@ import numpy as np
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 
 _LARGEST = 6.0  # largest absolute score that is learned from

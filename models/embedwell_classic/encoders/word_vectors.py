@@ -17,17 +17,16 @@ import numpy.typing as npt
 
 from embedwell_classic.families.word_vectors import TABLE
 from embedwell_classic.words.table import mapped_parts
-from embedwell_models import tables
-from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint import safetensors_files, tables, weights
+from embedwell_models.checkpoint.tables import Table
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables import Table
 from embedwell_models.vectors import Floats
 
 _MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers

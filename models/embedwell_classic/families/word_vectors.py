@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
-from embedwell_models import tables
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import safetensors_files, tables
+from embedwell_models.checkpoint.tables import TensorNames
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import WORD_VECTORS, JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.tables import TensorNames
 
 NAME = "word_vectors"
 TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")

@@ -12,8 +12,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedwell_classic.convert.module_files import modules, write_json
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 
 
 def distill(source: Path, folder: Path, dimensions: int) -> None:

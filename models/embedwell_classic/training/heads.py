@@ -17,15 +17,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_classic.training.corpus import Pairs
-from embedwell_models import model_fingerprint
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import batches_of_similar_length
 from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, TOKEN_WEIGHTS
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 
 _TEMPERATURE = 0.02  # divisor of mean cosines, as in the paper
 _BUDGET = 2048  # tokens of a forward pass

@@ -9,8 +9,8 @@ from embedwell_classic.convert.word_embeddings import Choices, write_words
 from embedwell_classic.convert.word_files import WordVectors
 from embedwell_classic.tokenizers.vocabulary import Subwords
 from embedwell_classic.training.corpus import Corpus, WordSequences
+from embedwell_models.checkpoint.tables import blocks
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import blocks
 
 Algorithm = Literal["word2vec", "fasttext", "glove"]
 

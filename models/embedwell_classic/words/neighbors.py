@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.tables import BLOCK, Rows
+from embedwell_models.checkpoint.tables import BLOCK, Rows
 from embedwell_models.vectors import METRICS, Doubles, Floats, normalize
 
 _SPARE = 32  # further neighbours that are scored again in double precision

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_classic.tokenizers.vocabulary import WordOptions
-from embedwell_models import families, tables
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files, tables
+from embedwell_models.checkpoint.tables import Array, Chosen, Table
 from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables import Array, Chosen, Table
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 
 

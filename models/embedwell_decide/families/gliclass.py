@@ -12,7 +12,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import deberta, modernbert
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.output_names import LABELS
+from embedwell_models.outputs.names import LABELS
 
 _ENCODERS: Mapping[str, Callable[[JsonConfig], ModelSpec]] = {
     "deberta-v2": deberta.read,

@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families import modernbert
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.output_names import DECISION
+from embedwell_models.outputs.names import DECISION
 
 
 def read(options: JsonConfig) -> ModelSpec:

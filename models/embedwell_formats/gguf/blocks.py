@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.tables import Chosen, QuantizedMatrix
+from embedwell_models.checkpoint.tables import Chosen, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix, Bytes
+from embedwell_models.checkpoint.tables import Stored
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Stored
 
 T = TypeVar("T")
 MAGIC = b"GGUF"

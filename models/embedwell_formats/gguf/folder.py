@@ -14,11 +14,11 @@ from embedwell_formats.gguf.file import LAST_TOKEN, GgufFile, Metadata, first_pa
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
+from embedwell_models.checkpoint.tables import decoded
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.other_files import GGUF_WARNINGS
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
-from embedwell_models.tables import decoded
 from embedwell_prompts.rerank_formats import FORMATS
 
 _LAYOUT = 2  # raised when the small files change

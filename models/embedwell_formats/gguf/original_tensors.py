@@ -23,8 +23,8 @@ from embedwell_formats.gguf.architectures import (
 from embedwell_formats.gguf.blocks import BlockMatrix
 from embedwell_formats.gguf.file import GgufFile, Metadata, TensorInfo
 from embedwell_models.checkpoint.formats import StoredTensor, TensorHeader
+from embedwell_models.checkpoint.tables import Stored, decoded
 from embedwell_models.config import other_files
-from embedwell_models.tables import Stored, decoded
 
 _Order = npt.NDArray[np.int64]
 _SCORE = "score.weight"

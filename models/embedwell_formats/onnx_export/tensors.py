@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from embedwell_formats.onnx_export.graph import KINDS, Graph, Initializer, Node, damaged
 from embedwell_models.checkpoint.formats import StoredTensor, TensorHeader
+from embedwell_models.checkpoint.tables import Array, LayerMatrix, Stored, to_float32
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Array, LayerMatrix, Stored, to_float32
 
 _Bytes = npt.NDArray[np.uint8]
 _PARAMETER = re.compile(r"[A-Za-z_0-9]+(\.[A-Za-z_0-9]+)+")  # the name of one in torch

@@ -12,10 +12,10 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.adapters import CONFIG, WEIGHTS
 from embedwell_models.checkpoint.formats import StoredTensor
 from embedwell_models.checkpoint.safetensors_files import to_finite_float32
+from embedwell_models.checkpoint.tables import LayerMatrix, QuantizedMatrix, Stored, decoded
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import Adapters, ModelSpec
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import LayerMatrix, QuantizedMatrix, Stored, decoded
 from embedwell_models.vectors import Floats
 
 _PREFIX = "base_model.model."

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from embedwell_formats.quantized.schemes import INTEGERS, Parts, Scheme
+from embedwell_models.checkpoint.tables import LayerMatrix
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _STATE = "weight.quant_state.bitsandbytes__"

@@ -19,9 +19,9 @@ from embedwell_formats.quantized.small_floats import (
     read_block,
 )
 from embedwell_models.checkpoint.formats import FP8
+from embedwell_models.checkpoint.tables import LayerMatrix
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _NVFP4 = "nvfp4-pack-quantized"

@@ -12,9 +12,9 @@ from embedwell_formats.quantized.schemes import (
     spread,
     unpack,
 )
+from embedwell_models.checkpoint.tables import Array, LayerMatrix
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Array, LayerMatrix
 from embedwell_models.vectors import Floats
 
 _ORDERS = {"gptq": 1, "gptq_v2": 0}  # what is added to the stored zero points

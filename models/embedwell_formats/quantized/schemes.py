@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint.formats import StoredTensor
+from embedwell_models.checkpoint.tables import Array, LayerMatrix, QuantizedMatrix
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Array, LayerMatrix, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]

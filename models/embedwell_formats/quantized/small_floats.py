@@ -11,8 +11,8 @@ import numpy as np
 
 from embedwell_formats.quantized.schemes import Parts, Scheme, spread
 from embedwell_models.checkpoint.formats import FP8
+from embedwell_models.checkpoint.tables import LayerMatrix
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.tables import LayerMatrix
 from embedwell_models.vectors import Floats
 
 _IGNORED_BY_FP8 = (  # which layers stay in other types, and how inputs are rounded

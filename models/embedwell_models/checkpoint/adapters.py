@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from embedwell_models.checkpoint.formats import StoredTensor
+from embedwell_models.checkpoint.tables import TABLE, LayerMatrix, Stored
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import TABLE, LayerMatrix, Stored
 from embedwell_models.vectors import Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from embedwell_models.checkpoint.tables import QuantizedMatrix, Stored
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import QuantizedMatrix, Stored
 from embedwell_models.vectors import Floats
 
 FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}

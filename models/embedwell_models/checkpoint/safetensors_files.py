@@ -20,10 +20,10 @@ from embedwell_models.checkpoint.formats import (
     StoredTensor,
     TensorHeader,
 )
+from embedwell_models.checkpoint.tables import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import TOO_LARGE, Array, QuantizedMatrix, Stored, is_finite
 from embedwell_models.vectors import Floats
 
 INDEX = "model.safetensors.index.json"

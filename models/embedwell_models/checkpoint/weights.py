@@ -7,16 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models import tables
-from embedwell_models.checkpoint import adapters, formats, safetensors_files
+from embedwell_models.checkpoint import adapters, formats, safetensors_files, tables
 from embedwell_models.checkpoint.formats import StoredTensor, TensorHeader
 from embedwell_models.checkpoint.safetensors_files import not_finite, to_finite_float32
-from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
-from embedwell_models.config.model_spec import ModelSpec
-from embedwell_models.errors import ModelError
-from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
-from embedwell_models.tables import (
+from embedwell_models.checkpoint.tables import (
     TABLE,
     Array,
     LayerMatrix,
@@ -27,6 +21,11 @@ from embedwell_models.tables import (
     decoded,
     is_part,
 )
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.errors import ModelError
+from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.vectors import Floats
 
 Weights = Mapping[str, Floats]

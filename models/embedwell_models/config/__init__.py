@@ -1,1 +1,1 @@
-"""Typed access to config.json and other JSON files of a model."""
+"""Typed access to config.json and other JSON files of a model, and the options to load it with."""

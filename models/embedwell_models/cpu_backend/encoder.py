@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from embedwell_models.checkpoint.tables import PlainTable
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, DeltaNetSpec
@@ -44,7 +45,6 @@ from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
-from embedwell_models.tables import PlainTable
 from embedwell_models.vectors import Doubles, Floats
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from embedwell_models.checkpoint.tables import PlainTable, Table
 from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import schemes, tables
-from embedwell_models.tables import PlainTable, Table
 from embedwell_models.vectors import Floats
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError
-from embedwell_models.output_names import MUVERA_LIMITS
+from embedwell_models.outputs.names import MUVERA_LIMITS
 from embedwell_models.vectors import Doubles, Floats
 
 MAX_DIMENSIONS = 1 << 16

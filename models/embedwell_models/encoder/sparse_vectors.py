@@ -9,7 +9,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.config.json_config import read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.sparse import TOKEN_WEIGHTS, QueryWeights
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, TokenIds
 

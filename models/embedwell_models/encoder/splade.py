@@ -19,7 +19,7 @@ from embedwell_models.encoder.encoder import Encoder, WeightAndBias
 from embedwell_models.encoder.encoders_with_heads import EncoderWithHead
 from embedwell_models.errors import ModelError
 from embedwell_models.families.heads import MaskedLMHead
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
 
 _MAX_NUMBERS = 1 << 24  # weights in memory at once, zeros included

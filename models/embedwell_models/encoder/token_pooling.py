@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import InputError
-from embedwell_models.output_names import MAX_POOL_FACTOR
+from embedwell_models.outputs.names import MAX_POOL_FACTOR
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import Doubles, Floats, normalize
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from embedwell_models.checkpoint.tables import TensorNames
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.families.heads import ClassificationLayers, MaskedLMReader
-from embedwell_models.tables import TensorNames
 
 Reader = Callable[[JsonConfig], ModelSpec]
 """Function that builds the spec of a model from its config.json."""

@@ -7,14 +7,13 @@ StaticModel.
 from collections.abc import Iterable
 from pathlib import Path
 
-from embedwell_models import tables
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import safetensors_files, tables
+from embedwell_models.checkpoint.tables import TensorNames
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import DocsRow, Family
-from embedwell_models.tables import TensorNames
 
 _NAMES = {
     "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from embedwell_models.config import other_files
+from embedwell_models.config.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.bundles import BUNDLES, fetch_bundle, verify_changed
-from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 
 DEFAULT = "all-MiniLM-L6-v2"
 _OTHER_LAYOUTS = {

@@ -12,6 +12,7 @@ import numpy as np
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.tables import is_part, is_table
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend import library
@@ -21,6 +22,7 @@ from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import why_unsupported
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.device import (
     Device,
@@ -31,9 +33,7 @@ from embedwell_models.encoder.device import (
 from embedwell_models.encoder.encoder import Inputs, Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.state_heads import head_of_states
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.tables import is_part, is_table
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:

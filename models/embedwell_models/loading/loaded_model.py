@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from embedwell_models import families, vision
 from embedwell_models.checkpoint import weights
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.device_errors import is_out_of_memory
@@ -25,8 +27,6 @@ from embedwell_models.loading.backends import (
     why_torch_for_custom_encoder,
 )
 from embedwell_models.loading.state_heads import with_state_functions
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,

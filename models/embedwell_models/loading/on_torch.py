@@ -7,12 +7,12 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.quantization import Calibration
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs, LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.encoder_factory import (

@@ -11,16 +11,16 @@ import numpy as np
 
 from embedwell_models import families
 from embedwell_models.checkpoint import adapters, weights
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, BgeM3Sparse, Splade
 from embedwell_models.model_files.vector_modules import projection_module
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.vectors import Floats, normalize
 
 if TYPE_CHECKING:  # imported for models of these kinds

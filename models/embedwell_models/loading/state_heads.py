@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.model_spec import StateLayersSpec
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
 
 if TYPE_CHECKING:  # imported for a SPLADE model

@@ -9,15 +9,16 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from embedwell_models import model_fingerprint, vision
+from embedwell_models import vision
+from embedwell_models.config.model_options import AUTO, DEFAULT_OPTIONS, ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, IdRows, truncate_after, without_trailing
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import AUTO, DEFAULT_OPTIONS, ModelOptions
-from embedwell_models.output_names import DENSE, LISTWISE, MULTI
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.precision.measurement_cache import LoadCache, LoadMeasurements
 from embedwell_models.vectors import Floats, TokenIds, normalize
 from embedwell_models.vision import ImageVectors, Pixels

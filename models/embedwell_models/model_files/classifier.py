@@ -9,6 +9,7 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_options import AUTO, PAIR
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import default_prompt, has_modules, read_card, read_kind
@@ -27,8 +28,7 @@ from embedwell_models.model_files.transformer import (
     Output,
     TransformerOptions,
 )
-from embedwell_models.model_options import AUTO, PAIR
-from embedwell_models.output_names import Task
+from embedwell_models.outputs.names import Task
 from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListEncoder, ListwiseFormat, list_encoder
 from embedwell_models.tokenizer.loading import loader

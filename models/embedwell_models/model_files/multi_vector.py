@@ -15,6 +15,7 @@ from typing import Literal
 from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_options import AUTO
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
@@ -29,7 +30,6 @@ from embedwell_models.model_files.card import (
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
-from embedwell_models.model_options import AUTO
 from embedwell_models.positions.schemes import Disentangled
 
 TextRole = Literal["query", "document"]

@@ -11,6 +11,7 @@ from typing import Literal
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_options import AUTO, MODES
 from embedwell_models.config.model_spec import Projection
 from embedwell_models.errors import ModelError
 from embedwell_models.families.unread_config import bidirectional_code
@@ -23,7 +24,6 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_options import AUTO, MODES
 
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
 """Modes that cannot be combined with the word weights of a table."""

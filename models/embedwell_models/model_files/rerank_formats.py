@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from embedwell_models.model_options import RERANK_FORMATS
+from embedwell_models.config.model_options import RERANK_FORMATS
 from embedwell_models.tokenizer.formats import DecoderFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.lists import ListwiseFormat
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.model_options import AUTO
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
@@ -35,7 +36,6 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     projection_modules,
 )
-from embedwell_models.model_options import AUTO
 from embedwell_models.tokenizer.tokens import Side
 
 if TYPE_CHECKING:  # imported for a model that has them, and where texts are tokenized

@@ -18,11 +18,11 @@ from typing import Any
 
 import safetensors.numpy
 
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
 from embedwell_models.encoder.threads import process_thread_count
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger(__name__)

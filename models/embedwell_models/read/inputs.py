@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models import vision
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import InputError, TooManyTokensError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.prompts import Role
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokens import Side

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
+from embedwell_models.config.model_options import why_unsupported_device
 from embedwell_models.encoder.device import has_gpu_file
 from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import chosen_thread_count
 from embedwell_models.errors import DeviceUnavailableError, ModelError
-from embedwell_models.model_options import why_unsupported_device
 from embedwell_models.torch_backend.gpu_remedies import Card, TorchBuild, explain
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm

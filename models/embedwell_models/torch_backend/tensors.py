@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from embedwell_models.checkpoint.tables import Stored, decoded
 from embedwell_models.checkpoint.weights import StoredWeights, Weights
-from embedwell_models.tables import Stored, decoded
 from embedwell_models.vectors import Floats
 
 Tensors = Mapping[str, Tensor]

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from embedwell_models import model_fingerprint
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import library
-from embedwell_models.footprint import Footprint
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.loading.backends import expect_passes, expect_torch
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Scheme
 
 

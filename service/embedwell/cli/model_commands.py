@@ -49,7 +49,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
     The default is the model of the settings.
     """
     from embedwell.cli import inspection
-    from embedwell_models.model_description import ModelDescription
+    from embedwell_models.description.model_description import ModelDescription
 
     settings = read(flags)
     try:

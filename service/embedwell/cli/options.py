@@ -18,9 +18,9 @@ from pydantic_core import ErrorDetails
 
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, PREFIX, Settings
+from embedwell_models.config.model_options import OPTION_NAMES
 from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.model_options import OPTION_NAMES
 
 if TYPE_CHECKING:
     from embedwell_models.embedder import Embedder

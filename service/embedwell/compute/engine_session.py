@@ -26,7 +26,7 @@ from embedwell.errors import (
     ShuttingDown,
 )
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 log = logging.getLogger(__name__)
 

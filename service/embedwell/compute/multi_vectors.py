@@ -16,7 +16,7 @@ from embedwell_models.encoder.token_pooling import MAX_TOKENS, MEMORY_PER_PAIR, 
 from embedwell_models.errors import InputError
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.read.inputs import (
     ImageContent,
     Input,

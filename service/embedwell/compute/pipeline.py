@@ -13,7 +13,6 @@ import numpy as np
 
 from embedwell.compute.admission import Admission
 from embedwell.compute.request_limits import RequestCosts
-from embedwell.compute.vector_cache import JobEngine, VectorCache
 from embedwell.engine.wire.messages import (
     CONTENT,
     IMAGE,
@@ -34,8 +33,8 @@ from embedwell.errors import (
 )
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.errors import InputError
-from embedwell_models.output_names import DENSE, MULTI
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.read.inputs import (
     InputRow,
     merge_by_average,
@@ -45,7 +44,8 @@ from embedwell_models.read.inputs import (
 )
 from embedwell_models.vectors import Floats
 
-if TYPE_CHECKING:  # imported for such models and requests
+if TYPE_CHECKING:  # imported for such models and requests, and for a server with a cache
+    from embedwell.compute.vector_cache import JobEngine, VectorCache
     from embedwell_models.model_files.classifier import ClassifierOptions
     from embedwell_models.read.chunks import ChunkedDocument
 
@@ -69,10 +69,10 @@ class Pipeline:
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         admission: Admission,
-        engine: JobEngine,
+        engine: "JobEngine",
         timeout: float,
         *,
-        cache: VectorCache | None = None,
+        cache: "VectorCache | None" = None,
         classifier: "ClassifierOptions | None" = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:

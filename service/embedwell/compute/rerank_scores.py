@@ -10,7 +10,7 @@ from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.served_model import ServedModel
 from embedwell.compute.work_queue import STEP_OPERATIONS
 from embedwell.errors import reindexed, service_errors
-from embedwell_models.output_names import DENSE, LISTWISE
+from embedwell_models.outputs.names import DENSE, LISTWISE
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair, first_indices
 from embedwell_models.read.pairs_and_lists import DocumentList, ListRows, check_listwise
 from embedwell_models.read.prompts import TASK_ROLES

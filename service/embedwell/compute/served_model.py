@@ -10,16 +10,15 @@ from embedwell.compute.engine_session import EngineSession
 from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.replaying_engine import ReplayingEngine
 from embedwell.compute.request_reader import RequestReader
-from embedwell.compute.vector_cache import VectorCache
 from embedwell.compute.work_queue import ComparisonQueue, WorkQueue
 from embedwell.engine.wire.engine_state import CounterSlot, EngineState
 from embedwell.settings.setting_types import PUBLISHED_PROMPTS
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import MULTI, Task
+from embedwell_models.outputs.names import MULTI, Task
 from embedwell_models.read.inputs import image_reader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from embedwell.compute.engine_set import EngineHandle
     from embedwell.compute.multi_vectors import MultiVectors
     from embedwell.compute.pairs_and_lists import ListReader, PairReader
+    from embedwell.compute.vector_cache import VectorCache
     from embedwell_models.tokenizer.lists import ListEncoder
     from embedwell_models.tokenizer.pairs import PairEncoder
 
@@ -77,7 +77,7 @@ class ServedModel:
             self.admission,
             self.replay,
             settings.request_timeout,
-            cache=VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else None,
+            cache=_vector_cache(self.replay, vector_cache_bytes),
             classifier=description.classifier,
             output_names=description.outputs,
         )
@@ -132,7 +132,7 @@ class ServedModel:
 
     @property
     def task_and_outputs(self) -> tuple[str, ...]:
-        """The task, and the outputs of a text by their names in embedwell_models.output_names."""
+        """The task, and the outputs of a text by their names in embedwell_models.outputs.names."""
         return (self.task, *self.description.outputs)
 
     @property
@@ -208,6 +208,14 @@ def _reader(
         ),
         model=index,
     )
+
+
+def _vector_cache(engine: ReplayingEngine, size: int) -> "VectorCache | None":
+    if not size:
+        return None
+    from embedwell.compute.vector_cache import VectorCache  # few servers have one
+
+    return VectorCache(engine, size)
 
 
 def _pair_encoder(model: ModelDescription, tokenizer: Tokenizer) -> "PairEncoder | None":

@@ -10,8 +10,8 @@ from embedwell.compute.pipeline import Pipeline
 from embedwell.compute.request_limits import RequestCosts, check_response_numbers
 from embedwell.compute.work_queue import STEP_OPERATIONS, ComparisonQueue
 from embedwell.errors import BadRequest, TooLarge, reindexed
-from embedwell_models.output_names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import (
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import (
     SparseVector,
     TextOutputs,
     common_entries,

@@ -11,7 +11,7 @@ from embedwell.launch.logging import announce
 from embedwell.launch.supervisor import Report
 from embedwell.settings.setting_types import address_to_ask, is_loopback, is_wildcard
 from embedwell.settings.settings import Settings
-from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
+from embedwell_models.outputs.names import DECISION, DENSE, LABELS, MULTI, SPARSE
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from typing import NoReturn, Protocol
 _THREADS, _DESCRIPTORS = Path("/proc/self/task"), Path("/proc/self/fd")
 _SHARED = (  # what both HTTP processes and engines import, which the first process does not use
     "embedwell.engine.wire.messages",
-    "embedwell_models.model_description",
+    "embedwell_models.description.model_description",
 )
 
 ENVIRONMENT = {

@@ -20,7 +20,7 @@ from embedwell.routes.common.request_inputs import Content, ImageInput, Input, i
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router, with_traits
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.read.prompts import Role
 from embedwell_models.vectors import Floats

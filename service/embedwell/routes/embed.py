@@ -38,7 +38,7 @@ from embedwell.routes.common.response_types import (
 )
 from embedwell.routes.common.router import RequestDep, api_router, complete_error
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 

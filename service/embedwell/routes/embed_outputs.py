@@ -23,8 +23,8 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import ComputedOutputs, Outputs, describe_inputs
 from embedwell.routes.embed_sparse import as_arrays, response_numbers, sparse_output_name
-from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import truncate_and_normalize
 

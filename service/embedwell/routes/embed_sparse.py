@@ -19,8 +19,8 @@ from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.response_types import SparseArrays
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 TopK = PositiveInt | None
 MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -16,12 +16,12 @@ from embedwell.routes.common.router import api_router
 from embedwell.routes.common.scores import RerankScore, rerank_score
 from embedwell.routes.common.server_state import ServerState
 from embedwell.settings.settings import Settings
+from embedwell_models.config.model_options import UnicodeForm
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.model_options import UnicodeForm
-from embedwell_models.output_names import Task
+from embedwell_models.outputs.names import Task
 from embedwell_models.vectors import INT8, AllowedDimensions
 
 _MODEL = Query(description="Name of a served model. Default: the first one.", examples=[DEFAULT])

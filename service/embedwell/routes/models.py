@@ -19,7 +19,7 @@ from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
 from embedwell.routes.common.server_state import ModelRegistry, ServerState
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.output_names import DENSE, MULTI, Task
+from embedwell_models.outputs.names import DENSE, MULTI, Task
 
 Endpoint = Literal["embed", "rerank", "classify"]
 """Cohere's name of an API that a model answers."""

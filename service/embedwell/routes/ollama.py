@@ -18,7 +18,7 @@ from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.response_body import Matrix, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelRegistry
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 
 class OllamaBody(Body):

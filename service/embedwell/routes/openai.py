@@ -26,7 +26,7 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.jina import JinaEmbeddings
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 
 class OpenAIRequest(Body):

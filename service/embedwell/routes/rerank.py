@@ -44,7 +44,7 @@ from embedwell.routes.common.server_state import ModelChoice, ModelRegistry
 from embedwell.routes.jina import JinaRanking
 from embedwell.routes.voyage import VoyageRanking
 from embedwell.routes.weaviate import WeaviateRanking
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.read.inputs import InputOptions, InputRow, TextPair
 from embedwell_models.vectors import Floats
 

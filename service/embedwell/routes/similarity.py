@@ -40,7 +40,7 @@ from embedwell.routes.similarity_bodies import (
     SimilarityResponse,
     SourceInputs,
 )
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, truncate_and_normalize
 

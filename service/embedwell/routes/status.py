@@ -22,7 +22,7 @@ from embedwell.routes.common.common_fields import forbid_extra
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.router import PATHS, api_router, with_traits
 from embedwell.routes.common.server_state import ModelChoice, ServerState, root_task
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 
 
 @forbid_extra

@@ -18,9 +18,9 @@ from embedwell.settings.setting_types import (
     OptionalText,
     PromptTexts,
 )
+from embedwell_models.config.model_options import MODES, Mode, UnicodeForm
 from embedwell_models.hub.bundles import BUNDLES
 from embedwell_models.hub.sources import DEFAULT, default_cache
-from embedwell_models.model_options import MODES, Mode, UnicodeForm
 
 _ANY_NAME = "*"
 

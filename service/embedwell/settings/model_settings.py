@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
-from embedwell_models.model_options import OPTION_NAMES
+from embedwell_models.config.model_options import OPTION_NAMES
 
 _SERVER_WIDE = {"isa"}
 _OPTIONS = (
@@ -122,7 +122,7 @@ def served_task(name: str, task: str) -> str:
 def _all_tasks(settings: Settings, folder: Path) -> list[str]:
     # Large imports, like all modules that read a model.
     from embedwell_models.config.model_spec import NO_ADAPTER
-    from embedwell_models.model_description import ModelDescription
+    from embedwell_models.description.model_description import ModelDescription
 
     model = ModelDescription.read(folder, replace(settings.options, adapter=NO_ADAPTER))
     adapters = model.spec.adapters

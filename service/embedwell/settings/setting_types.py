@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeFloat, SecretStr
 
+from embedwell_models.config.model_options import why_unsupported_device
 from embedwell_models.hub.sources import default_cache
-from embedwell_models.model_options import why_unsupported_device
 
 PUBLISHED_PROMPTS = "published"
 """Value of the setting for the prompts that a model's authors publish."""

@@ -24,8 +24,8 @@ from embedwell.settings.setting_types import (
     PathPrefix,
     Port,
 )
+from embedwell_models.config.model_options import OPTION_NAMES, ModelOptions
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_options import OPTION_NAMES, ModelOptions
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 BATCH_LOCK_FILE = "lock"

@@ -15,11 +15,11 @@ from transformers import BertForMaskedLM
 
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint.tables import PlainTable
 from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables import PlainTable
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.tiny import reference

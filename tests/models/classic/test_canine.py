@@ -15,10 +15,10 @@ from transformers import CanineForSequenceClassification, CanineModel, CanineTok
 
 from embedwell_classic.convert.model import convert_folder
 from embedwell_models import families
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.classic.cases import CANINE
 from tests.models.classic.cases import CANINE_SIZES as SIZES
 from tests.models.families.checkpoint import (

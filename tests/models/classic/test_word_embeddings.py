@@ -13,12 +13,12 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 
 from embedwell_classic.convert.model import convert_folder
 from embedwell_classic.words.table import WordTable
-from embedwell_models import model_fingerprint
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.classic.convert.older import pickled
 from tests.models.model_files.chains import randomised
 from tests.models.word_files import WIDTH, WORDS, vectors

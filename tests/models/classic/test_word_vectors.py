@@ -13,14 +13,14 @@ from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_classic.encoders.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from embedwell_classic.tokenizers.words import WordTokenizer
 from embedwell_classic.words.table import WordTable
+from embedwell_models.checkpoint.tables import Array, PlainTable, ScaledTable, Table
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.model_options import MODES
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
-from embedwell_models.model_options import MODES
-from embedwell_models.tables import Array, PlainTable, ScaledTable, Table
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 ROWS = 20

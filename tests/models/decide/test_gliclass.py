@@ -11,9 +11,9 @@ from transformers import AutoTokenizer
 
 from embedwell_decide.label_options import LabelOptions, labels_text, without_markers
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import LABELS
+from embedwell_models.outputs.names import LABELS
 from tests.models.gliclass_model import (
     ENCODERS,
     GLiClassModel,

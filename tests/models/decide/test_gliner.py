@@ -14,10 +14,10 @@ from embedwell_decide.gliner_rows import GlinerRows, labels_of, words
 from embedwell_decide.questions import Question
 from embedwell_decide.rows import DecisionRow
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import DECISION, LABELS
+from embedwell_models.outputs.names import DECISION, LABELS
 from embedwell_models.tokenizer.steps import run_to_completion
 from tests.models.gliner_model import AutoExtractor, word_splitter, write_gliner
 

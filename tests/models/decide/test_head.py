@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from embedwell_decide.head import DecisionHead, load, shapes
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Linear, LinearFactory
 from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.models.encoder.linear_factories import FACTORIES, every_factory, numbers
 from tests.models.laya_model import write_laya

@@ -16,10 +16,10 @@ from embedwell_decide.options import DecisionOptions
 from embedwell_decide.questions import Question, render
 from embedwell_decide.rows import DecisionRow
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import DECISION
+from embedwell_models.outputs.names import DECISION
 from embedwell_models.tokenizer.steps import run_to_completion
 from tests.models.laya_model import OPTIONS, write_laya
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.sparse import TOKEN_WEIGHTS, QueryWeights
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.tiny import VOCABULARY, write_tokenizer
 

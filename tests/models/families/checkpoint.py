@@ -14,12 +14,12 @@ from embedwell_classic.encoders.custom_layers import CustomLayersEncoder
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory

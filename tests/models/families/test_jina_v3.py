@@ -7,11 +7,12 @@ import pytest
 from torch import Tensor
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (

@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
-from embedwell_models import Embedder, families, model_fingerprint
+from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, SPECIAL, Case, write
 from tests.models.families.exact import assert_near, expected
 from tests.models.families.files import edit

@@ -12,10 +12,10 @@ from tokenizers.models import BPE
 from torch import Tensor
 
 from embedwell_models import families
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import (
     Case,
     assert_case_refused,

@@ -9,6 +9,7 @@ import pytest
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.device import Device
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.backends import (
@@ -19,7 +20,6 @@ from embedwell_models.loading.backends import (
     explain_missing_torch,
     why_torch,
 )
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.tiny import write_static_model
 

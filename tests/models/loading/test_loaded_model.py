@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import DeviceUnavailableError
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.loading.loaded_model import LoadedModel, _fast_linear
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder

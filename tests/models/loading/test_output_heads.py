@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.vector_modules import VectorHead
@@ -18,10 +20,8 @@ from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import OutputComputer, choose_output_computer
 from embedwell_models.loading.state_heads import with_state_functions
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.vectors import Floats
 from tests.models.colbert import WIDTH, write_colbert

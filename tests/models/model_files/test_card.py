@@ -12,11 +12,11 @@ from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncod
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer import modules as st
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import CARD, declared_dimensions
-from embedwell_models.output_names import SPARSE
+from embedwell_models.outputs.names import SPARSE
 from tests.conftest import Folder as Write
 from tests.models import tiny
 from tests.models.colbert import write_stanford

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, processors
 from transformers import AutoConfig, XLNetTokenizer
 
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.cross_encoder import (

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import precisions
 from tests.models.decoder_reranker import write

@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 from tests.models.decoder_reranker import (
     DOCUMENT_FIRST,

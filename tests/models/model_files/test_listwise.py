@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.exact import assert_near, exactly
 from tests.models.listwise_reranker import DOCUMENT, QUERY, Published, write_listwise_reranker
 

@@ -19,10 +19,10 @@ from sentence_transformers.sparse_encoder.modules import SpladePooling
 from torch import nn
 from transformers import BertForMaskedLM
 
-from embedwell_models import model_fingerprint
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.vector_modules import ACTIVATIONS
 from tests.conftest import Folder as Write

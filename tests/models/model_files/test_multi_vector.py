@@ -13,11 +13,11 @@ from sentence_transformers.multi_vector_encoder.modules import HierarchicalToken
 from torch import nn
 
 from embedwell_models import Embedder
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import InputError, ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
-from embedwell_models.model_options import ModelOptions
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford
 from tests.models.families.exact import assert_near, expected, expected_list

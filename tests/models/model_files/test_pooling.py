@@ -11,10 +11,11 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
 
-from embedwell_models import Embedder, model_fingerprint
+from embedwell_models import Embedder
+from embedwell_models.config.model_options import MODES, ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import MODES, ModelOptions
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case

@@ -12,11 +12,12 @@ from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer import modules as st
 from torch import nn
 
-from embedwell_models import Embedder, model_fingerprint
+from embedwell_models import Embedder
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
-from embedwell_models.output_names import DENSE, SPARSE
+from embedwell_models.outputs.names import DENSE, SPARSE
 from tests.models.families.exact import assert_near, exact_vectors, expected
 from tests.models.model_files.chains import (
     SENTENCES,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from embedwell_models import model_fingerprint
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import QueryWeights, Splade
-from embedwell_models.model_options import ModelOptions
-from embedwell_models.output_names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from tests.conftest import Folder as Write
 from tests.models.sparse_encoder import write_inference_free, write_masked_lm, write_splade
 from tests.models.tiny import VOCABULARY

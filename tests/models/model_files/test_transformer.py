@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models import model_fingerprint
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.transformer import NAMES
 from tests.conftest import Folder as Write
 from tests.models.families.exact import assert_near, exact_vectors

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.config.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.model_options import DEFAULT_OPTIONS, ModelOptions
 from embedwell_models.precision.measurement_cache import MAX_FILES, LoadCache
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_models.config.model_options import RERANK_FORMATS
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
-from embedwell_models.model_options import RERANK_FORMATS
 from embedwell_models.tokenizer.formats import (
     PairFormat,
     PromptSlot,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.tokenizer.lists import ListEncoder
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.decoder_reranker import token_id, write_layout
 from tests.models.families.exact import assert_near, exactly
 from tests.models.qwen3_vl import PAIRS as TEMPLATE

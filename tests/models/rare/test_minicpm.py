@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import precisions
 from tests.models.families.exact import assert_near, exactly
 from tests.models.layerwise_reranker import LAYERS, START, Published, write_layerwise

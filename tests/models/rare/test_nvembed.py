@@ -12,9 +12,9 @@ from torch import Tensor
 from embedwell_models import Embedder, families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.cpu_backend.library import SHORT_SUMS
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
 from embedwell_rare.latent_attention import LatentSpec, load_latent_weights

@@ -11,9 +11,9 @@ from transformers import T5Gemma2ForConditionalGeneration
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import (
     assert_equal_states,
     assert_same_bits,

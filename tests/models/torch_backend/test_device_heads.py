@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder import vector_modules
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.loading.state_heads import with_state_functions
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
     Dense,

@@ -7,12 +7,12 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer import modules as st
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.loading.backends import HostLinearFactory
 from embedwell_models.loading.state_heads import with_state_functions
-from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, ToHost
 from tests.models.model_files.chains import WIDTH, write_layer_weights

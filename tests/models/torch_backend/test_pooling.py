@@ -9,8 +9,8 @@ import torch
 from numpy.testing import assert_allclose
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from embedwell_models.config.model_options import MODES
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.model_options import MODES
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.meta import META, OnDevice

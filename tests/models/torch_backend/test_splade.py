@@ -12,7 +12,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder
 from embedwell_models.families.heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.splade import (

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from embedwell_models.checkpoint.tables import Array, decoded
 from embedwell_models.checkpoint.weights import StoredWeights
-from embedwell_models.tables import Array, decoded
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.tensors import HostCopy, to_tensors

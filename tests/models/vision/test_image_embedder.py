@@ -11,15 +11,15 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
-from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import normalize
 from embedwell_vision.image_embedder import _candidates

@@ -12,15 +12,15 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
-from embedwell_models import model_fingerprint
 from embedwell_models.config.json_config import read_object
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.exact import assert_near, exact_vectors
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 from tests.models.tiny import write_bert

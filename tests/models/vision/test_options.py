@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from tests.models.qwen3_vl import PROCESSOR, VISION, save, write_qwen3_vl
 
 

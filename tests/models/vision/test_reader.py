@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import InputError, TooManyTokensError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.read.inputs import (
     ImageFile,
     Input,

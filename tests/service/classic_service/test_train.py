@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from embedwell.cli.commands import main
 from embedwell_classic.tokenizers.words import WordTokenizer
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.conftest import PROSE
 

@@ -14,8 +14,8 @@ from embedwell_classic.compress.forms import parse_bands
 from embedwell_classic.compress.model import Compression, compress_folder
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_classic.words.table import WordTable
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import METRICS
 from tests.conftest import Folder as WriteModel
 from tests.models.tiny import write_static_model

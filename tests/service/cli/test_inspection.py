@@ -9,8 +9,8 @@ from safetensors.numpy import save_file
 
 from embedwell.cli.inspection import inspect, lines
 from embedwell_models.cpu_backend import library
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as WriteModel
 from tests.models.colqwen2 import write_colqwen2
 from tests.models.families.checkpoint import SPECIAL, Case, write

@@ -21,7 +21,7 @@ from embedwell.engine.wire.engine_state import (
 from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_jobs
 from embedwell.errors import EngineUnavailable, ShuttingDown
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from tests.service.rig import running
 
 DESCRIPTION = {

@@ -15,7 +15,7 @@ from embedwell.engine.wire.engine_state import EngineState, SharedCounters
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EngineDied, EngineUnavailable, EngineUnresponsive
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 
 RESULT = Result(np.ones((1, 1), dtype=np.float32), 1, 2, 3.0)
 

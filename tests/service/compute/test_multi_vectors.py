@@ -17,9 +17,9 @@ from embedwell.errors import BadRequest, EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.token_pooling import MAX_TOKENS
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.output_names import MULTI
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford

@@ -8,7 +8,7 @@ import pytest
 from embedwell.compute.pairs_and_lists import ListReader, PairReader
 from embedwell.compute.request_limits import RequestCosts
 from embedwell.errors import BadRequest, TooLarge
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.read.pairs_and_lists import DocumentList
 from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot

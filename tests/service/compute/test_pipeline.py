@@ -13,8 +13,8 @@ from embedwell.compute.request_reader import RequestReader
 from embedwell.engine.wire.engine_state import SharedCounters
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.read.inputs import InputOptions, InputRow
 from tests.service.pipelines import LONG, pipeline_of
 

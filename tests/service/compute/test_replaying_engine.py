@@ -19,7 +19,7 @@ from embedwell.errors import (
     EngineUnresponsive,
 )
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from tests.service.rig import ids
 
 DEADLY, BAD = 13, 14

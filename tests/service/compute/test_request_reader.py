@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import embedwell_models.model_description
 from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.request_reader import RequestReader
 from embedwell.engine.wire.messages import Job, Result
@@ -21,6 +20,7 @@ from embedwell.routes.common.request_inputs import ContentInput, ImageInput, Inp
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.read.inputs import InputOptions, InputRow, split_windows
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -191,15 +191,15 @@ def test_a_prompt_that_cannot_be_split_is_an_error_of_each_text(ends: RequestRea
 
 
 @pytest.fixture
-def left(tiny_bert: Folder) -> embedwell_models.model_description.ModelDescription:
+def left(tiny_bert: Folder) -> ModelDescription:
     """A model that reads the ends of long texts."""
-    return embedwell_models.model_description.ModelDescription.read(
+    return ModelDescription.read(
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )
 
 
 @pytest.fixture
-def ends(left: embedwell_models.model_description.ModelDescription) -> RequestReader:
+def ends(left: ModelDescription) -> RequestReader:
     """A reader for that model."""
     recipe = replace(left.recipe, include_prompt=False)
     return reader_with(left.tokenizer(), recipe, vocabulary_rows=TABLE, max_texts=1000)
@@ -224,7 +224,9 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
 
 @pytest.mark.parametrize("words", [4, 500, 30_000])
 def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
-    ends: RequestReader, left: embedwell_models.model_description.ModelDescription, words: int
+    ends: RequestReader,
+    left: ModelDescription,
+    words: int,
 ) -> None:
     tokenizer = left.tokenizer()
     text, prompt = "the of " * (words // 2), "any license "
@@ -273,9 +275,7 @@ def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximu
 @pytest.fixture
 def short(tiny_bert: Folder) -> RequestReader:
     """A reader whose tokenizer has the token <new>, which is not in the model's table."""
-    folder = embedwell_models.model_description.ModelDescription.read(
-        with_token(tiny_bert(), "<new>")
-    )
+    folder = ModelDescription.read(with_token(tiny_bert(), "<new>"))
     vocabulary_rows = folder.spec.config.vocab_size
     return reader_with(folder.tokenizer(), folder.recipe, vocabulary_rows=vocabulary_rows)
 
@@ -365,7 +365,7 @@ class ThreadNames(Preprocessing):
 def clip_reader(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> RequestReader:
     path: Path = tmp_path_factory.mktemp("clip")
     write_clip(path)
-    clip = embedwell_models.model_description.ModelDescription.read(path)
+    clip = ModelDescription.read(path)
     assert clip.preprocessing is not None
     preprocessing = ThreadNames(**vars(clip.preprocessing))
     images = ImageReader(clip.images, preprocessing, max_pixels=10_000, max_tokens=10_000)
@@ -396,7 +396,7 @@ def test_the_memory_of_texts_with_images_is_reserved(
     path: Path = tmp_path_factory.mktemp("qwen3_vl")
     write_qwen3_vl(path)
     save(path, "preprocessor_config.json", PROCESSOR)
-    qwen = embedwell_models.model_description.ModelDescription.read(path)
+    qwen = ModelDescription.read(path)
     images = ImageReader(None, None, qwen.patches, max_pixels=10_000, max_tokens=10_000)
     vocabulary_rows = qwen.spec.config.vocab_size
     reader = reader_with(

@@ -12,7 +12,7 @@ from embedwell.compute.request_limits import RequestCosts
 from embedwell.compute.rerank_scores import ListwiseScores
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.read.inputs import InputOptions, TextPair
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.listwise_reranker import write_listwise_reranker

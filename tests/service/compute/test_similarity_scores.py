@@ -14,8 +14,8 @@ from embedwell.compute.similarity_scores import compute_sparse_vectors, similari
 from embedwell.compute.work_queue import FEW_OPERATIONS, ComparisonQueue
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded, TooLarge
-from embedwell_models.output_names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import SparseVector, TextOutputs
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats

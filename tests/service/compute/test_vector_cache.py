@@ -18,7 +18,7 @@ from embedwell.engine.wire.messages import (
 )
 from embedwell.errors import EncodingFailed
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.vectors import Floats
 from tests.service.local_server import local_server
 from tests.service.server import Server

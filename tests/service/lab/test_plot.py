@@ -19,8 +19,8 @@ from embedwell.cli.commands import main
 from embedwell.cli.options import install_command
 from embedwell.routes.positions import SchemeName
 from embedwell_lab.plots.projection import project
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write

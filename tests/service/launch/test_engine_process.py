@@ -10,9 +10,9 @@ import pytest
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.launch.engine_process import Started, run_engine
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, HTTP_PROCESS
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import DeviceUnavailableError
-from embedwell_models.model_options import ModelOptions
 from tests.service.server import MAX_ISA, Server
 
 

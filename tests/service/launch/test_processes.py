@@ -25,7 +25,7 @@ def main():
         "line": line,
         "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
         "leads": os.getsid(0) == os.getpid(),
-        "shares": "embedwell_models.model_description" in sys.modules,
+        "shares": "embedwell_models.description.model_description" in sys.modules,
         "preloaded": "slow_to_import" in sys.modules,
         "path": sys.path,
         "handlers": [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)],

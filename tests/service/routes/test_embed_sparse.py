@@ -16,8 +16,8 @@ from openai import OpenAI
 
 from embedwell_client import AsyncClient, Client
 from embedwell_models import Embedder
-from embedwell_models.output_names import MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs import SparseVector
+from embedwell_models.outputs.names import MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY

@@ -25,8 +25,8 @@ from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.cpu_backend.library import best_isa, features
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_recipe import VectorRecipe
 from embedwell_models.vectors import AllowedDimensions
 from tests.conftest import COMPILED, Folder

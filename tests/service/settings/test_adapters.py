@@ -7,9 +7,9 @@ import pytest
 
 from embedwell.settings.model_settings import expand_adapters
 from embedwell.settings.settings import Settings
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write
 from tests.models.jina_adapters import TASKS, write_sentence_model

@@ -11,16 +11,16 @@ from embedwell.cli.commands import main
 from embedwell.cli.options import read, settings_of_tei, unknown_settings
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
-from embedwell_models.cpu_backend import library
-from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_files.pooling import SPLADE
-from embedwell_models.model_options import (
+from embedwell_models.config.model_options import (
     AUTO,
     DEFAULT_OPTIONS,
     MODES,
     RERANK_CHOICES,
     ModelOptions,
 )
+from embedwell_models.cpu_backend import library
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.model_files.pooling import SPLADE
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from embedwell.engine.wire.engine_sockets import MessageToSend
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.output_names import DENSE
+from embedwell_models.outputs.names import DENSE
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -236,7 +236,7 @@ class EngineDescription:
     torch: what torch computes of the model; None if it takes no part.
     labels: labels of a model that reranks or classifies, whose vectors are their logits; None
         otherwise.
-    outputs: outputs of a text, by the names of embedwell_models.output_names.
+    outputs: outputs of a text, by the names of embedwell_models.outputs.names.
     image_dtype: precision of the image encoder; None without one.
     graphs: whether CUDA graphs are in use and why not, the batch shapes whose recording failed, and
         the kernels of a GPU.

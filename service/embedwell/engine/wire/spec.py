@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from embedwell_models.model_options import ModelOptions
+from embedwell_models.config.model_options import ModelOptions
 
 
 @dataclass(frozen=True, slots=True)

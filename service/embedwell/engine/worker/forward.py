@@ -18,8 +18,8 @@ from embedwell.engine.wire.messages import (
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.encoder.device import release_gpu_cache
 from embedwell_models.encoder.device_errors import is_device_lost, is_out_of_memory
-from embedwell_models.output_names import DENSE
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 from embedwell_models.vision import Pixels
 

@@ -4,11 +4,11 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.cpus import available_cpus
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from embedwell.routes.common.response_body import (
 )
 from embedwell.routes.common.response_types import Details, describe_request
 from embedwell_models.errors import DimensionsError, TooManyDimensionsError
-from embedwell_models.output_names import DENSE, MAX_POOL_FACTOR, MUVERA_LIMITS
+from embedwell_models.outputs.names import DENSE, MAX_POOL_FACTOR, MUVERA_LIMITS
 from embedwell_models.read.inputs import InputRow
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _OTHER_DIMENSIONS = "the operator can allow more with EMBEDWELL_DIMENSIONS"
 
 OutputName = Literal["dense", "sparse", "multi"]
-"""Kind of vectors, as in embedwell_models.output_names."""
+"""Kind of vectors, as in embedwell_models.outputs.names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 

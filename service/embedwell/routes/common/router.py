@@ -28,7 +28,7 @@ from embedwell.routes.common.body import Body, check_json_parts
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.options import truncation_advice
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
-from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.names import DECISION, DENSE, LABELS, MULTI, SPARSE, SPARSE_QUERY
 
 PATHS = {
     "classify": "/predict",

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from embedwell_models.model_files.classifier import Activation, ClassifierOptions
-from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 ScoreFunction = Literal["sigmoid", "softmax", "none"]
@@ -21,7 +21,7 @@ def rerank_score(
 ) -> RerankScore | None:
     """Return how a model scores documents; None for one that cannot.
 
-    outputs: outputs of a text by their names in embedwell_models.output_names.
+    outputs: outputs of a text by their names in embedwell_models.outputs.names.
     classifier: None for an embedder.
     """
     if classifier is not None:

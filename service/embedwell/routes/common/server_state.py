@@ -11,7 +11,7 @@ from embedwell.routes.common.router import DirectRoute
 from embedwell.settings.model_settings import served_task
 from embedwell.settings.settings import Settings
 from embedwell.telemetry.metrics import Metrics
-from embedwell_models.output_names import DECISION, DENSE, LABELS, MULTI, SPARSE
+from embedwell_models.outputs.names import DECISION, DENSE, LABELS, MULTI, SPARSE
 from embedwell_models.read.prompts import TASK_ROLES, Role
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's

@@ -18,7 +18,7 @@ from embedwell_classic.compress.forms import (
     split_rows,
 )
 from embedwell_classic.compressed_tables import CodedTable, HashedTable, pool_rows
-from embedwell_models import tables
+from embedwell_models.checkpoint import tables
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors

@@ -18,10 +18,10 @@ from embedwell_classic.compress.model import Compression, compress_folder
 from embedwell_classic.convert.word_embeddings import Choices, convert_words
 from embedwell_classic.words.neighbors import NeighborTable, by_metric
 from embedwell_classic.words.table import WordTable
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel

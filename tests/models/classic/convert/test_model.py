@@ -16,10 +16,10 @@ from sentence_transformers import SentenceTransformer
 
 from embedwell_classic.convert.model import convert_file, convert_folder
 from embedwell_classic.convert.word_embeddings import Choices
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import conversion
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.classic.convert.older import OLDER, contriever, instructor, pickled
 from tests.models.colbert import write_stanford

@@ -19,8 +19,8 @@ from embedwell_classic.training.heads import HeadTraining, TokenHeads, TokenStat
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.errors import ModelError
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs import TextOutputs, common_entries, over_entries
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import TextOutputs, common_entries, over_entries
 from embedwell_models.vectors import Floats, maxsim
 from tests.models.sparse_encoder import write_bge_m3
 

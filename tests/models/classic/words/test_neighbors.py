@@ -8,7 +8,7 @@ from gensim.models import KeyedVectors
 
 from embedwell_classic.words import neighbors
 from embedwell_classic.words.neighbors import NeighborTable, Question
-from embedwell_models.tables import BLOCK
+from embedwell_models.checkpoint.tables import BLOCK
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 

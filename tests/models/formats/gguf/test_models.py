@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
-from embedwell_models.model_description import ModelDescription
 from tests.models import gguf_files
 
 

@@ -19,9 +19,9 @@ from transformers import (
 )
 
 from embedwell_formats.gguf.blocks import BLOCK_TYPES, BlockMatrix
+from embedwell_models.checkpoint.tables import to_float32
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import to_float32
 from tests.models import gguf_files
 from tests.models.families import jina
 from tests.models.families.exact import assert_near, exactly

@@ -7,8 +7,8 @@ import pytest
 
 from embedwell_formats.onnx_export import tensors
 from embedwell_formats.onnx_export.graph import Graph
+from embedwell_models.checkpoint.tables import decoded
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import decoded
 from tests.models.hub_server import POINTER
 from tests.models.onnx_files import field, node, tensor, varint, write
 

@@ -9,12 +9,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedwell_classic.convert.model import convert_folder
-from embedwell_models import model_fingerprint
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.onnx_files import node, write, write_traced
 

@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoModel, BertConfig, PreTrainedConfig, Qwen3Config
 
 from embedwell_formats.onnx_export import tensors
+from embedwell_models.checkpoint.tables import decoded
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import decoded
 from embedwell_models.vectors import Floats
 from tests.models.onnx_files import Numbers, constant, node, tensor, write
 

@@ -22,11 +22,12 @@ from transformers import (
     BertModel,
 )
 
-from embedwell_models import Embedder, model_fingerprint
+from embedwell_models import Embedder
 from embedwell_models.checkpoint import weights
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.families.exact import Expected, assert_near, exact_vectors, expected

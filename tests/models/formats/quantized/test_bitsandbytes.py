@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import assert_same_vectors, change, vectors, write_quantized
 
 INT8 = {

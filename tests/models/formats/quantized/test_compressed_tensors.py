@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
     NVFP4_SIZES,
     assert_same_vectors,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import Quantize, assert_same_vectors, nibbles, write_quantized
 
 GPTQ: dict[str, Any] = {

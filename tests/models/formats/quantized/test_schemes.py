@@ -10,8 +10,8 @@ from torch import Tensor
 
 from embedwell_formats.quantized.schemes import spread, unpack
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
 from tests.conftest import precisions
 from tests.models.quantized_files import (
     TEXTS,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from embedwell_formats.quantized.small_floats import FP8_VALUES
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
     assert_same_vectors,
     change,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.footprint import Footprint
 from embedwell_models.hub.sources import resolve
-from embedwell_models.model_description import ModelDescription
 from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture

@@ -16,11 +16,11 @@ from transformers import (
     CLIPTextModelWithProjection,
 )
 
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.checkpoint import SIZES, Case, write
 from tests.models.families.exact import Expected, assert_near, exactly
 from tests.models.families.files import edit

@@ -7,9 +7,9 @@ import pytest
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.colidefics3 import write_colidefics3, write_config, write_processor
 from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit

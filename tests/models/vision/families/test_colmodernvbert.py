@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from transformers import ModernVBertConfig
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.colmodernvbert import write_colmodernvbert, write_processor
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near

@@ -9,9 +9,9 @@ from transformers import GemmaConfig
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import SquarePages
 from tests.models.colpali import OF_KERNELS, SIZES, write_colpali, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels

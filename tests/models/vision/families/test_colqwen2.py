@@ -8,11 +8,12 @@ import pytest
 from sentence_transformers import MultiVectorEncoder
 from transformers import Qwen2VLImageProcessorPil
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import PatchPages
 from tests.models.colqwen2 import AREA, write_colqwen2, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels

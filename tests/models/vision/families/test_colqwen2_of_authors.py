@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from torch import Tensor
 
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.colqwen2 import AREA
 from tests.models.families.exact import assert_near, exactly
 from tests.models.families.files import change, edit, rename

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from transformers import Qwen2VLImageProcessorPil
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import PatchPages
 from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3
 from tests.models.families.compiled import skip_without_kernels

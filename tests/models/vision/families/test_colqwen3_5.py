@@ -10,9 +10,9 @@ from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.specs import ImageTokenSpec
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, write

@@ -14,9 +14,9 @@ from transformers import AutoConfig, PreTrainedTokenizerFast
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend.support import why_unsupported
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.chat_template import FILE as TEMPLATE
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.cpu_backend import library
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
 from embedwell_models.loading.backends import expect_torch
-from embedwell_models.model_description import ModelDescription
 from tests.models.embedding_gemma2 import (
     OF_KERNELS,
     PROCESSOR,

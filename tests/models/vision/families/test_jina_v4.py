@@ -9,14 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from embedwell_models import model_fingerprint
+from embedwell_models.config.model_options import ModelOptions
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.multi_vector import TextRole
-from embedwell_models.model_options import ModelOptions
 from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture

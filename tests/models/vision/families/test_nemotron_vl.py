@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near
 from tests.models.families.files import change, edit, rename

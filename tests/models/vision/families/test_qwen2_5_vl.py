@@ -9,10 +9,10 @@ import torch
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import (
     Case,
     assert_close,

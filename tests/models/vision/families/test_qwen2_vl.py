@@ -11,10 +11,10 @@ from PIL import Image
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.patches import PatchPreprocessing
 from tests.models.families.checkpoint import (
     Case,

@@ -9,10 +9,11 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError, PromptTooLongError
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.transformer import TransformerOptions
 from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import (

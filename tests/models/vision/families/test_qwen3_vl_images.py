@@ -10,9 +10,12 @@ import torch
 from PIL import Image
 from transformers import Qwen2VLImageProcessorPil
 
-from embedwell_models import families, model_fingerprint
+from embedwell_models import families
 from embedwell_models.config.json_config import read_json
 from embedwell_models.cpu_backend import library
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import (
     ImageError,
@@ -20,9 +23,7 @@ from embedwell_models.errors import (
     ModelError,
     UnsplittableTextError,
 )
-from embedwell_models.footprint import Footprint
 from embedwell_models.loading.backends import expect_torch
-from embedwell_models.model_description import ModelDescription
 from tests.models import qwen2_vl
 from tests.models.families.checkpoint import assert_close
 from tests.models.families.exact import Expected

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from embedwell_models.config.json_config import read_json
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.pages import TiledPages
 from tests.models.colmodernvbert import SIDE, write_processor
 from tests.models.image_models import encoded, picture

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from embedwell_vision.images.tiles import TilePreprocessing
 from embedwell_vision.options import value_table
 from tests.models.image_models import encoded, picture

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from embedwell.engine.worker.load import load
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
-from embedwell_models.model_options import ModelOptions
 from tests.conftest import COMPILED, Folder
 from tests.models.tiny import write_static_model
 

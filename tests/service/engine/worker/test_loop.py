@@ -18,7 +18,7 @@ from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.receiver import CLOSED, ReceivedMessages
 from embedwell_models.encoder.threads import process_thread_count, thread_count
-from embedwell_models.outputs import TextOutputs
+from embedwell_models.outputs.text_outputs import TextOutputs
 from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, Rig, SumModel
 
 ROOT = Path(__file__).parents[4]

@@ -15,9 +15,9 @@ import torch
 
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.main import StartupCache, is_transient, load_and_measure
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import TORCH_MISSING, DeviceUnavailableError, ModelError
-from embedwell_models.model_options import ModelOptions
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.conftest import COMPILED, Folder, precisions
 from tests.models.image_models import SIDE, picture, write_clip_for_int8

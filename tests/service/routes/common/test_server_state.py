@@ -16,7 +16,7 @@ from embedwell.routes.common.server_state import (
 )
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models.outputs import (
+from embedwell_models.outputs.text_outputs import (
     SparseVector,
     TextOutputs,
     common_entries,

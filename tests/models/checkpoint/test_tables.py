@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from embedwell_models import tables
+from embedwell_models.checkpoint import tables
+from embedwell_models.checkpoint.tables import Array, LayerMatrix, TensorNames, is_table
 from embedwell_models.errors import ModelError
-from embedwell_models.tables import Array, LayerMatrix, TensorNames, is_table
 
 NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
 CODES = np.zeros((5, 3), np.uint8)

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 from embedwell_models import families, vision
 from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.config.model_options import (
+    AUTO,
+    DEFAULT_OPTIONS,
+    RERANK_CHOICES,
+    UNICODE_FORMS,
+    ModelOptions,
+)
 from embedwell_models.config.model_spec import (
     Adapters,
     ImageEncoderSpec,
@@ -34,14 +41,7 @@ from embedwell_models.model_files.modules import (
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.model_files.vector_recipe import VectorRecipe
-from embedwell_models.model_options import (
-    AUTO,
-    DEFAULT_OPTIONS,
-    RERANK_CHOICES,
-    UNICODE_FORMS,
-    ModelOptions,
-)
-from embedwell_models.output_names import (
+from embedwell_models.outputs.names import (
     DECISION,
     DENSE,
     LABELS,
@@ -198,7 +198,7 @@ class ModelDescription:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (embedwell_models.output_names); empty for a reranker."""
+        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
         if self.classifier:
             return ()
         if outputs := families.named(self.spec.config.family).outputs:

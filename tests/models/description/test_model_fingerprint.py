@@ -12,10 +12,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from transformers import LlamaModel
 
-from embedwell_models import model_fingerprint
+from embedwell_models.config.model_options import OPTION_NAMES
+from embedwell_models.description import model_fingerprint
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_options import OPTION_NAMES
 from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer

@@ -2,8 +2,8 @@
 
 import pytest
 
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.errors import ModelError
-from embedwell_models.model_options import ModelOptions
 
 
 @pytest.mark.parametrize("name", ["auto", "cpu", "cuda", "cuda:0", "cuda:12"])

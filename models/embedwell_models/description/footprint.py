@@ -7,11 +7,11 @@ from math import prod
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.formats import TensorHeader
+from embedwell_models.checkpoint.tables import TABLE, is_part
 from embedwell_models.config.model_spec import ModelSpec
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.families.family import Family
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import WithoutWeights, projection_module
-from embedwell_models.tables import TABLE, is_part
 
 _BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "int4": 4}  # of a parameter
 

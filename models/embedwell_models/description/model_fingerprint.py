@@ -7,13 +7,13 @@ from pathlib import Path
 from embedwell_models import vision
 from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.json_config import KALM_RERANKER, WORD_VECTORS
+from embedwell_models.config.model_options import AUTO
 from embedwell_models.config.other_files import sha256
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import CARD, STANFORD_METADATA
 from embedwell_models.model_files.sparse import sparse_files
 from embedwell_models.model_files.transformer import options_file
-from embedwell_models.model_options import AUTO
 from embedwell_models.tokenizer.loading import tokenizer_kind
 
 

@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
+from embedwell_models.description.footprint import Footprint
+from embedwell_models.description.model_description import ModelDescription
 from tests.models.families.checkpoint import SPECIAL, Case, write
 from tests.models.kalm_reranker import write_kalm_reranker
 from tests.models.tiny import write_tokenizer

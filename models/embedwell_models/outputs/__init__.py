@@ -1,0 +1,1 @@
+"""Outputs of a text: their names, and the vectors themselves."""
