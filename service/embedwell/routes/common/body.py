@@ -1,5 +1,6 @@
 """Base class of request bodies, input types that several bodies share, and limits of JSON."""
 
+import json
 from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
@@ -69,6 +70,8 @@ class Body(RequestModel):
                 return cls.widest().parse(text)
             if text.startswith(BOM_UTF8):  # as files of some editors do
                 return cls.parse(text.removeprefix(BOM_UTF8))
+            if (repaired := _without_lone_surrogates(text, error)) is not None:
+                return cls.parse(repaired)
             if not _unknown_nulls(error):
                 raise
             return cls._parse_without_nulls(text, error)
@@ -85,6 +88,21 @@ class Body(RequestModel):
             except ValidationError as remaining:
                 error = remaining
         raise error
+
+
+def _without_lone_surrogates(text: bytes, error: ValidationError) -> bytes | None:
+    """Replace each half of a surrogate pair in a body by U+FFFD; None for another kind of error.
+
+    Programs whose texts are UTF-16 send one after they have cut a text inside an emoji.
+    """
+    escaped = rb"\ud" in text or rb"\uD" in text
+    if not escaped or error.errors(include_input=False)[0]["type"] != "json_invalid":
+        return None
+    try:
+        whole = json.dumps(json.loads(text.decode()), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def _unknown_nulls(error: ValidationError) -> list[tuple[int | str, ...]]:

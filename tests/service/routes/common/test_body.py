@@ -56,6 +56,26 @@ def test_a_byte_order_mark_before_a_body_is_no_part_of_it(text: str) -> None:
     assert EmbedRequest.parse(text.encode("utf-8-sig")).inputs == "a"
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (r"cut \ud83d", "cut \ufffd"),
+        (r"\uDE00 cut", "\ufffd cut"),
+        (r"\ude00\ud83d\ud83d\ude00", "\ufffd\ufffd\U0001f600"),
+        (r"\\ud83d \ud83d\"", '\\ud83d \ufffd"'),
+    ],
+)
+def test_half_a_surrogate_pair_is_read_as_a_replacement_character(text: str, read: str) -> None:
+    body = OpenAIRequest.parse(f'{{"input": ["a", "{text}"], "surprise": null}}'.encode())
+    assert body.input == ["a", read]
+
+
+@pytest.mark.parametrize("rest", ["", "," + "[" * 40_000, ', "inputs": 1e', ', "b": "\udcff"}'])
+def test_other_errors_of_json_remain_with_half_a_surrogate_pair(rest: str) -> None:
+    with pytest.raises(ValidationError, match="Invalid JSON"):
+        EmbedRequest.parse(rf'{{"inputs": "\ud83d"{rest}'.encode(errors="surrogateescape"))
+
+
 def test_a_known_field_that_is_null_keeps_its_meaning() -> None:
     body = EmbedRequest.parse(b'{"inputs": "a", "truncate": null, "surprise": null}')
     assert body.model_fields_set == {"inputs", "truncate"}
