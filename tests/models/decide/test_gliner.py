@@ -200,8 +200,8 @@ def test_every_character_is_of_the_same_word_as_with_the_authors() -> None:
     marks = list[str]()
     for category, characters in groupby(every, unicodedata.category):
         alike = [*characters]
-        if category in ("Cn", "Co"):  # a million that are not assigned, or are private
-            alike = [*alike[:9], *alike[9:-9:99], *alike[-9:]]
+        if len(alike) > 10_000:  # whole planes that are not assigned, or are private
+            alike = [*alike[:9], *alike[9:-9:999], *alike[-9:]]
         marks += [it for it in alike if category[0] in "MC" or not it.isalnum()]
     text = " ".join(f"a{it}b" for it in marks) + " a--b _x_ -x- a-b_c http:// WWW.x a@b.c a@b @"
     ours, theirs = [*words(f"{text}.")], [word for word, *_ in word_splitter()(f"{text}.")]
