@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer import modules as st
 from transformers import LlamaModel
 
 from embedwell_models.config.model_options import OPTION_NAMES
+from embedwell_models.cpu_backend import library
 from embedwell_models.description import model_fingerprint
 from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
@@ -111,22 +112,37 @@ def test_whatever_changes_the_vectors_changes_the_fingerprint(
     assert other != fingerprint
 
 
-IN_THE_FINGERPRINT = {"pooling", "rerank_format", "adapter", "unicode_normalization"}
-OTHERS = {  # they choose the files, or change the rounding alone
-    *("revision", "image_model", "device", "dtype", "isa"),
-    *("threads", "cuda_graphs", "max_batch_tokens"),
+DECIDING = {"pooling": "mean", "dtype": "bfloat16"}
+DECIDING_ELSEWHERE = {"rerank_format", "adapter", "unicode_normalization"}
+"""Options for which other models are needed: rerankers, routers, other tokenizers."""
+ROUNDING: dict[str, Any] = {"isa": library.lower_caps()[-1], "cuda_graphs": False}
+OTHERS = {  # they choose the files, the device, and what an engine computes together
+    *("revision", "image_model", "device"),
+    *("threads", "max_batch_tokens"),
 }
 
 
-def test_each_option_that_changes_vectors_is_in_the_fingerprint() -> None:
-    new = {*OPTION_NAMES} - IN_THE_FINGERPRINT - OTHERS
-    assert not new, "add it to `fingerprint` if it changes vectors, and to one of these sets"
+def test_each_option_is_known_to_change_the_fingerprint_or_not() -> None:
+    known = {*DECIDING, *DECIDING_ELSEWHERE, *ROUNDING, *OTHERS}
+    assert {*OPTION_NAMES} == known, "add it to `fingerprint` if it changes vectors, and here"
 
 
-def test_a_pooling_that_is_set_changes_the_fingerprint(folder: Path) -> None:
-    (vectors, fingerprint), (others, other) = embed(folder), embed(folder, pooling="mean")
+@pytest.mark.parametrize("option", DECIDING)
+def test_an_option_that_changes_the_vectors_changes_the_fingerprint(
+    option: str, folder: Path
+) -> None:
+    vectors, fingerprint = embed(folder)
+    others, other = embed(folder, **{option: DECIDING[option]})
     assert not np.array_equal(others, vectors)
     assert other != fingerprint
+
+
+@pytest.mark.parametrize("option", ROUNDING)
+def test_an_option_that_changes_the_rounding_alone_does_not(option: str, folder: Path) -> None:
+    vectors, fingerprint = embed(folder)
+    others, other = embed(folder, **{option: ROUNDING[option]})
+    np.testing.assert_allclose(others, vectors, atol=1e-4)
+    assert other == fingerprint
 
 
 def test_a_copy_has_the_same_fingerprint_and_what_is_not_read_is_not_in_it(
