@@ -85,6 +85,8 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_server_is_back(
     outage.on, outage.still = True, {"/playground/views/server.js"}
     page.get_by_role("link", name="Server").click()
     expect(page.get_by_role("status").first).to_contain_text("The server cannot be reached")
+    # Only now it waits for the server: the message comes before the answer of /live.
+    expect(page.locator("header .model")).to_have_text("offline")
     outage.on, outage.still = False, set()
     page.locator("dl.facts").wait_for()
 
