@@ -208,6 +208,7 @@ def measure_http(
                 pass_fds=server.pass_fds(0),
             )
         )
+        stack.callback(process.wait)  # before its stdin ends, by which it would notice that we do
         stack.callback(process.terminate)
         assert process.stdin is not None
         process.stdin.write(server.worker_config(0) + b"\n")

@@ -4,6 +4,7 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -49,6 +50,7 @@ def main(
 ) -> None:
     """Run a benchmark by the command line; save its results and print its report."""
     args = _parse(command_line)
+    _say_which_signal_ends_it()
     results = run(args)
     _write(args.json, results)
     print(report(results))
@@ -60,6 +62,20 @@ def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
     args.home = args.home.resolve()
     args.home.mkdir(parents=True, exist_ok=True)
     return args
+
+
+def _say_which_signal_ends_it() -> None:
+    """Let a signal end this process with a message, and stop the servers that it started.
+
+    By default, it would end without either. One that is ignored, as by nohup, still is.
+    """
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(f"{signal.Signals(number).name} ended it: nothing is saved")
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def choose(names: Iterable[str], only: Sequence[str]) -> list[str]:

@@ -20,9 +20,12 @@ def test_the_report_has_the_least_time_of_each_size() -> None:
     assert many.split() == ["32", "2.00", "500,000", "100,000"]
 
 
-def test_an_http_process_gets_vectors_without_a_model(minilm_folder: Path) -> None:
+def test_an_http_process_gets_vectors_without_a_model(
+    minilm_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     costs = measure_http(minilm_folder, texts=32, texts_per_request=16, rounds=1)
     assert [lists for lists, _ in costs] == [
         Lists(16, words, first) for words in (10, 62) for first in (True, False)
     ]
     assert "16 × 10 words, first" in http_report(costs)
+    assert not capfd.readouterr().err, "it ends before the benchmark"
