@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Run steps on a GPU machine without network, in the root of a copy of the checkout with .gpu/:
 #   bash .gpu/on_gpu.sh [smoke] [tests] [engine] [profile] [peers] [server]
-# The default is smoke, tests, engine. README.md describes the steps and the variables.
+# The default is smoke, tests, engine. KIT_SECONDS is the time of the whole command, which the steps
+# share. README.md describes the steps and the variables.
 set -u
 
 main() {  # bash reads a function as a whole before it runs it
@@ -15,7 +16,7 @@ fi
 
 python=${PYTHON:-python3}
 case $python in */*) python=$(realpath -s "$python") ;; esac
-whole=${KIT_SECONDS:-560}
+whole=${KIT_SECONDS:-450}
 factor=${KIT_TIME_FACTOR:-1}
 status=0
 OUT=$(realpath -m "${OUT:-$kit/out/$(date +%Y%m%d-%H%M%S)}")
@@ -26,17 +27,36 @@ export PYTHONUNBUFFERED=1 PIP_BREAK_SYSTEM_PACKAGES=1
 mkdir -p "$OUT" "$KIT_HOME"
 : > "$OUT/log.txt"
 
+# The seconds that a step takes at most.
+declare -A most=(
+  [smoke]=80 [tests]=160 [hardware]=40 [engine]=160 [profile]=60 [peers]=100 [server]=130)
+waiting=()  # the steps that have not begun
+[ ! -f "$KIT_HOME/env.json" ] || cp "$KIT_HOME/env.json" "$OUT"
+for name in ${*:-smoke tests engine}; do
+  if [ -z "${most[$name]:-}" ]; then
+    echo "there is no step $name" >&2
+    exit 2
+  fi
+  # The limits of the hardware are measured once on a machine, before the first speed.
+  case $name in
+    hardware | smoke | tests) ;;
+    *) [[ -f $OUT/env.json || " ${waiting[*]} " = *" hardware "* ]] || waiting+=(hardware) ;;
+  esac
+  waiting+=("$name")
+done
+
 left() { echo $((whole - (SECONDS - began))); }
 
-step() {  # NAME LIMIT COMMAND...: run a command for at most LIMIT seconds, within those left
-  local name=$1 limit rest code
-  limit=$(($2 * factor)) rest=$(($(left) - 8))
-  shift 2
-  [ "$limit" -lt "$rest" ] || limit=$rest
-  if [ "$limit" -le 5 ]; then
-    echo "== $name: no time left"
-    return
-  fi
+share() {  # NAME: its share of the seconds that are left, by what each of the waiting steps takes
+  local all=0 each part limit=$((most[$1] * factor))
+  for each in "${waiting[@]}"; do all=$((all + most[$each])); done
+  part=$((($(left) - 10) * most[$1] / all))
+  echo $((part < limit ? part : limit))
+}
+
+step() {  # NAME COMMAND...: run a command for at most $limit seconds
+  local name=$1 code
+  shift
   echo "== $name, at most $limit of $(left) seconds"
   timeout -k 5 "$limit" "$@" 2>&1 | tee -a "$OUT/log.txt" | tail -n "${KIT_LINES:-40}" | cut -c1-240
   code=${PIPESTATUS[0]}
@@ -65,33 +85,29 @@ cd "$work" || exit 2
 [ "${PIPESTATUS[0]}" -eq 0 ] || status=1
 echo "== ready $((SECONDS - began)) seconds after the start"
 
-# The limits of the hardware are measured once on a machine.
-if [ -f "$KIT_HOME/env.json" ]; then
-  cp "$KIT_HOME/env.json" "$OUT"
-else
-  step hardware 40 "$python" -m deploy.gpu.hardware
-  [ ! -f "$OUT/env.json" ] || cp "$OUT/env.json" "$KIT_HOME"
-fi
-
-within() {  # LIMIT: that many seconds, or those left
-  local limit=$(($1 * factor)) rest=$(($(left) - 15))
-  echo $((limit < rest ? limit : rest))
-}
-
-for stage in ${*:-smoke tests engine}; do
+while [ "${#waiting[@]}" -gt 0 ]; do
+  stage=${waiting[0]}
+  limit=$(share "$stage")
+  waiting=("${waiting[@]:1}")
+  if [ "$limit" -lt 10 ]; then
+    echo "== $stage: no time left"
+    continue
+  fi
+  within=$((limit * 7 / 8))  # so that a step ends by itself
   case $stage in
-    smoke) step smoke 75 "$python" -m deploy.gpu.smoke ${KIT_SMOKE:-} ;;
+    hardware)
+      step hardware "$python" -m deploy.gpu.hardware
+      [ ! -f "$OUT/env.json" ] || cp "$OUT/env.json" "$KIT_HOME" ;;
+    smoke) step smoke "$python" -m deploy.gpu.smoke ${KIT_SMOKE:-} ;;
     tests)
-      step tests "${KIT_TEST_SECONDS:-230}" env OMP_NUM_THREADS=2 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
+      step tests env OMP_NUM_THREADS=2 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
         "$python" -m pytest -p xdist.plugin -p pytest_timeout -p deploy.gpu.pytest_plugin -W ignore \
         -q -rs --tb=short -n "${KIT_PROCESSES:-6}" --maxprocesses 8 --max-worker-restart 40 \
         --timeout 60 --timeout-method thread -m "${KIT_MARK:-gpu}" ${KIT_TESTS:-tests/gpu} ;;
-    engine)
-      step engine 185 "$python" -m deploy.gpu.engine --seconds "$(within 170)" ${KIT_ENGINE:-} ;;
-    profile) step profile 70 "$python" -m deploy.gpu.profiler "$(within 55)" ;;
-    peers) step peers 100 "$python" -m deploy.gpu.peers "$(within 85)" ;;
-    server) step server 135 "$python" -m deploy.gpu.server "$(within 120)" ;;
-    *) echo "there is no step $stage" >&2; status=2 ;;
+    engine) step engine "$python" -m deploy.gpu.engine --seconds "$within" ${KIT_ENGINE:-} ;;
+    profile) step profile "$python" -m deploy.gpu.profiler "$within" ;;
+    peers) step peers "$python" -m deploy.gpu.peers "$within" ;;
+    server) step server "$python" -m deploy.gpu.server "$within" ;;
   esac
 done
 "$python" -m deploy.gpu.summary

@@ -91,6 +91,9 @@ def results(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert "no GPU: every step runs on the CPU" in output
     assert "adapted: the default model has float16 weights" in output
+    (shared,) = re.findall(r"^== smoke, at most (\d+) of (\d+)", output, re.MULTILINE)
+    limit, left = map(int, shared)
+    assert limit == pytest.approx((left - 10) * 80 / (80 + 40 + 160), abs=2), "its share"
     ended = dict(re.findall(r"^== (\w+) ended with status (\d+)", output, re.MULTILINE))
     assert ended == {"hardware": "0", "smoke": "0", "engine": "0"}
     smoke = re.findall(r"^(\S+) float32: float32, lowest cosine 1\.0", output, re.MULTILINE)
