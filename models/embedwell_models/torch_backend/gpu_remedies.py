@@ -1,7 +1,8 @@
 """Why a GPU cannot be used, and what helps, as one line."""
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
 import torch
@@ -12,6 +13,9 @@ _INDEX = "pip install torch --index-url https://download.pytorch.org/whl/"
 _CUDA_12, _CUDA_13 = _INDEX + "cu126", _INDEX + "cu130"
 _DRIVERS = {"12": "525", "13": "580"}  # least of NVIDIA's for Linux, by CUDA's major version
 _OLDEST, _OLDEST_IN_CUDA_13 = (5, 0), (7, 5)  # capabilities: Maxwell, Turing
+_NO_DRIVER = "no NVIDIA driver"
+_NONE_SEEN = "No (CUDA|HIP) GPUs are available|no (CUDA|ROCm)-capable device"
+_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _DRIVER_FAULTS = {  # what torch says of a driver that does not start, and what helps
     "unsupported display driver": "NVIDIA's driver and its libraries have different versions, as "
     "after an upgrade of the driver: restart the machine, and make a container anew",
@@ -55,10 +59,15 @@ class Card(NamedTuple):
         return cls(properties.name, (properties.major, properties.minor))
 
 
-def explain(error: Exception, build: TorchBuild, card: Callable[[], Card | None]) -> str:
+def explain(
+    error: Exception,
+    build: TorchBuild,
+    card: Callable[[], Card | None],
+    environment: Mapping[str, str] = os.environ,
+) -> str:
     """Return why the first use of a GPU failed, and what helps, in one line.
 
-    card: describes the GPU, if torch knows it.
+    card: describes the GPU, if torch knows it. environment: variables that may hide GPUs.
     """
     text = " ".join(str(error).split())
     if driver := re.search(r"driver on your system is too old \(found version (\d+)\)", text):
@@ -67,15 +76,24 @@ def explain(error: Exception, build: TorchBuild, card: Callable[[], Card | None]
         return _no_code(build, card())
     if "not compiled with CUDA" in text:
         return f"{build} is a build for CPUs; install CUDA's: pip install --force-reinstall torch"
-    if re.search("no NVIDIA driver|No CUDA GPUs are available|no CUDA-capable device", text):
-        return (
-            f"{build} sees no GPU; install NVIDIA's driver{_least_driver(build)}, and give a "
-            "container the GPU (--gpus all)"
-        )
+    if _NO_DRIVER in text or re.search(_NONE_SEEN, text):
+        return _none_seen(build, {} if _NO_DRIVER in text else environment)
     for message, remedy in _DRIVER_FAULTS.items():
         if message in text:
             return remedy
     return _busy(error) or str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _none_seen(build: TorchBuild, environment: Mapping[str, str]) -> str:
+    for name in _HIDING:
+        if (value := environment.get(name)) is not None:
+            return f"{build} sees no GPU, as {name} is {value!r}; unset it, or name a GPU there"
+    if build.cuda is None:
+        return f"{build} sees no GPU; give a container /dev/kfd and /dev/dri"
+    return (
+        f"{build} sees no GPU; install NVIDIA's driver{_least_driver(build)}, and give a "
+        "container the GPU (--gpus all)"
+    )
 
 
 def _old_driver(version: int, build: TorchBuild) -> str:

@@ -44,6 +44,8 @@ CU126 = "pip install torch --index-url https://download.pytorch.org/whl/cu126"
         (AssertionError("Torch not compiled with CUDA enabled"), CPUS, T4, ["a build for CPUs"]),
         (NO_DRIVER, CUDA_13, T4, ["sees no GPU", "(580 or newer)", "--gpus all"]),
         ("No CUDA GPUs are available", CUDA_13, T4, ["sees no GPU", "--gpus all"]),
+        ("No HIP GPUs are available", ROCM, None, ["rocm7.2 sees no GPU", "/dev/kfd"]),
+        ("HIP error: no ROCm-capable device is detected", ROCM, None, ["/dev/kfd"]),
         (torch.AcceleratorError("CUDA error: out of memory\nmore"), CUDA_13, T4, ["is full", "1"]),
         (torch.OutOfMemoryError("CUDA out of memory."), CUDA_13, T4, ["is full", "nvidia-smi"]),
         (
@@ -75,9 +77,22 @@ CU126 = "pip install torch --index-url https://download.pytorch.org/whl/cu126"
 def test_one_line_says_why_and_what_helps(
     error: Exception | str, build: TorchBuild, card: Card | None, parts: list[str]
 ) -> None:
-    line = explain(RuntimeError(error) if isinstance(error, str) else error, build, lambda: card)
+    raised = RuntimeError(error) if isinstance(error, str) else error
+    line = explain(raised, build, lambda: card, {})
     assert all(part in line for part in parts), line
     assert "\n" not in line and "more" not in line.replace("or more", "")
+
+
+@pytest.mark.parametrize(
+    ("build", "name"), [(CUDA_13, "CUDA_VISIBLE_DEVICES"), (ROCM, "HIP_VISIBLE_DEVICES")]
+)
+@pytest.mark.parametrize("value", ["", "-1", "7"])
+def test_a_variable_that_hides_the_gpus_is_named(build: TorchBuild, name: str, value: str) -> None:
+    none = RuntimeError("No CUDA GPUs are available")
+    line = explain(none, build, lambda: T4, {name: value})
+    assert line.endswith(f"sees no GPU, as {name} is {value!r}; unset it, or name a GPU there")
+    no_driver = explain(RuntimeError(NO_DRIVER), CUDA_13, lambda: T4, {name: value})
+    assert "install NVIDIA's driver" in no_driver
 
 
 def test_a_card_that_torch_does_not_know_has_no_name() -> None:
