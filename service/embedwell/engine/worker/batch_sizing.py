@@ -1,5 +1,6 @@
 """Sizes of batches in tokens, from the measured speed of the engine."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ import numpy as np
 from embedwell_models.encoder.batch import IdRows
 from embedwell_models.encoder.device import release_gpu_cache
 from embedwell_models.encoder.device_errors import is_out_of_memory
+
+log = logging.getLogger(__name__)
 
 _MIN_TOKENS_PER_THREAD = 64  # fewer tokens do not justify reading all weights
 _EFFICIENT_TOKENS_PER_THREAD = 256  # more tokens are not faster
@@ -185,11 +188,13 @@ class BatchLimit:
 def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
     """Choose the maximum tokens of a batch, and measure the speed with that limit.
 
-    The limit is the requested one. For 0 it is the default of a CPU, or one that fills the GPU.
+    The limit is the requested one, or what fits of it into the device's memory. For 0 it is the
+    default of a CPU, or one that fills the GPU.
     """
     if requested or model.device.type == "cpu":
-        tokens = requested or _CPU_TOKENS
-        return BatchLimit(tokens, _measure_rate(model, tokens, model.max_length))
+        return _largest_that_fits(
+            requested or _CPU_TOKENS, lambda tokens: _measure_rate(model, tokens, model.max_length)
+        )
     typical = min(model.max_length, _TYPICAL_LENGTH)
     # The first pass of a size also allocates its memory.
     return find_gpu_batch_limit(
@@ -199,7 +204,7 @@ def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
 
 def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
     """Double the limit while that is faster and fits into the device's memory."""
-    best = BatchLimit(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
+    best = _largest_that_fits(_MIN_GPU_TOKENS, rate)
     while best.tokens < _MAX_GPU_TOKENS:
         try:
             doubled = BatchLimit(2 * best.tokens, rate(2 * best.tokens))
@@ -212,6 +217,24 @@ def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
         best = doubled
     release_gpu_cache()  # which the largest trial filled
     return best
+
+
+def _largest_that_fits(most: int, rate: Callable[[int], float]) -> BatchLimit:
+    """Halve a limit until it fits into the device's memory; raises the last error otherwise."""
+    tokens = most
+    while True:
+        try:
+            limit = BatchLimit(tokens, rate(tokens))
+        except Exception as error:
+            if tokens < 2 * _MIN_TOKENS_PER_THREAD or not is_out_of_memory(error):
+                raise
+        else:
+            break
+        release_gpu_cache()  # not inside the handler, whose error keeps the memory of the trial
+        tokens //= 2
+    if tokens < most:
+        log.warning("a batch of %d tokens does not fit; the most is %d", most, tokens)
+    return limit
 
 
 def _measure_rate(model: MeasuredModel, tokens: int, longest: int) -> float:

@@ -212,6 +212,32 @@ def test_the_budget_doubles_while_that_is_faster(
     assert device.tried == [2048 << n for n in range(tried)]
 
 
+def test_the_budget_is_halved_until_it_fits() -> None:
+    device = Device({512: 90})
+    assert find_gpu_batch_limit(device) == BatchLimit(512, 90)
+    assert device.tried == [2048, 1024, 512, 1024]
+    with pytest.raises(torch.OutOfMemoryError):
+        find_gpu_batch_limit(Device({}))
+
+
+class SmallModel:
+    """A model on a device whose memory holds a batch of some tokens."""
+
+    def __init__(self, tokens: int) -> None:
+        self.device, self.max_length, self._tokens = torch.device("meta"), 512, tokens
+
+    def try_out(self, ids: IdRows) -> None:
+        if sum(map(len, ids)) > self._tokens:
+            raise torch.OutOfMemoryError
+
+
+def test_a_requested_budget_that_does_not_fit_is_halved_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert choose_batch_limit(SmallModel(5000), 16384).tokens == 4096
+    assert caplog.messages == ["a batch of 16384 tokens does not fit; the most is 4096"]
+
+
 class RecordingModel:
     """Records the lengths of each batch."""
 
