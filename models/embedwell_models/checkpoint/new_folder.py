@@ -36,6 +36,6 @@ def cached_folder(target: Path, write: Callable[[Path], None]) -> Path:
         except OSError as error:
             if not target.is_dir():  # otherwise another process has just written the same
                 raise ModelError(
-                    f"{target} cannot be written: {error}; set a cache folder"
+                    f"{target} cannot be written: {error}; choose another folder with --cache"
                 ) from None
     return target

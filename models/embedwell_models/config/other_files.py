@@ -53,7 +53,7 @@ def read(path: Path) -> bytes:
     check_readable(path)
     try:
         with path.open("rb") as file:
-            return file.read(MAX_SIZE)
+            return file.read(min(os.fstat(file.fileno()).st_size, MAX_SIZE))  # reserves as much
     except OSError as error:
         raise _unreadable(path, error) from None
 

@@ -107,7 +107,9 @@ def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
             verify_bundle(bundle, scratch / "model")
             _install(scratch / "model", folder)
     except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error}; set a cache folder") from None
+        raise ModelError(
+            f"{folder} cannot be written: {error}; choose another folder with --cache"
+        ) from None
     return folder
 
 

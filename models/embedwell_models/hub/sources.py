@@ -64,9 +64,15 @@ def resolve(model: str, options: ModelOptions = DEFAULT_OPTIONS, cache: Path | N
     The folder of an adapter alone, as PEFT saves it, is joined with its base model, and one whose
     text encoder is described by another model with the config.json of that. The image
     encoder of options.image_model is joined with it.
-    Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
+    Raises ModelError if the model does not exist, has no revisions, or cannot be fetched or
+    verified.
     """
     cache = cache or default_cache()
+    if options.revision and (model in BUNDLES or Path(model).exists()):
+        raise ModelError(
+            f"revision {options.revision!r}: only models on a hub have revisions, and {model} is "
+            "not one; leave it out, or give organisation/name"
+        )
     with other_files.permission_errors():
         folder = _resolve_alone(model, options.revision, cache)
         if options.image_model is None:

@@ -9,6 +9,14 @@ import click
 from embedwell import __version__, doors
 from embedwell_models.errors import TORCH_MISSING
 
+_OF_OTHERS = {
+    **dict.fromkeys(("run", "start", "up", "launch", "v2"), "serve"),
+    **dict.fromkeys(("download", "fetch"), "pull"),
+    **dict.fromkeys(("list", "ls"), "models"),
+    "show": "inspect",
+}
+"""Command of another program -> the command here."""
+
 
 class LazyGroup(click.Group):
     """A group of commands that are imported when they are used.
@@ -68,8 +76,9 @@ def main() -> None:
 
 def _suggestion(unknown: str) -> str:
     """Suggest a similar command, or how to serve the model that was named."""
-    if similar := get_close_matches(unknown, doors.command_names(), n=1):
-        return f" Did you mean {similar[0]!r}?"
+    names = {name: name for name in doors.command_names()} | _OF_OTHERS
+    if similar := get_close_matches(unknown, names, n=1):
+        return f" Did you mean {names[similar[0]]!r}?"
     return f" To serve a model: embedwell serve {shlex.quote(unknown)}"
 
 

@@ -35,7 +35,10 @@ def pull(to: Path | None, **flags: Any) -> None:
     if to is not None:
         if to.exists():
             raise click.ClickException(f"{to} exists; name a folder that does not")
-        shutil.copytree(folder, to)  # of a cache with links, the files
+        try:
+            shutil.copytree(folder, to)  # of a cache with links, the files
+        except OSError as error:
+            raise click.ClickException(f"{to} cannot be written: {error}") from None
     click.echo(to or folder)
 
 

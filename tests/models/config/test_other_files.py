@@ -1,5 +1,6 @@
 """Files of a model that are something else are named, with what to do."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,3 +121,15 @@ def test_a_gliner_is_named(tmp_path: Path) -> None:
     (tmp_path / "gliner_config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match=r"not a model folder; gliner_config\.json is of a GLiNER"):
         read_json(tmp_path / "config.json")
+
+
+def test_a_small_file_reserves_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b"{}")
+    tracemalloc.start()
+    try:
+        assert other_files.read(path) == b"{}"
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < other_files.MAX_SIZE // 16

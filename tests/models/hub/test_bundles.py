@@ -121,7 +121,9 @@ def test_an_index_that_refuses_is_reported_and_nothing_is_left(
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.raises(ModelError, match=r"cannot be written: .*; set a cache folder"):
+    with pytest.raises(
+        ModelError, match=r"cannot be written: .*; choose another folder with --cache"
+    ):
         fetch_bundle(BUNDLE, tmp_path / "file" / "tiny")
 
 

@@ -8,6 +8,7 @@ import pytest
 from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
+from embedwell_models.model_options import ModelOptions
 
 
 @pytest.fixture
@@ -20,6 +21,11 @@ def test_a_folder_is_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "organisation" / "name").mkdir(parents=True)
     assert resolve("organisation/name") == tmp_path / "organisation" / "name"
+
+
+def test_a_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"revision 'v1': only models on a hub .* leave it out"):
+        resolve(str(tmp_path), ModelOptions(revision="v1"))
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "/no/such/folder", "./no/such", "a/b/c"])

@@ -255,6 +255,8 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
     ("arguments", "message"),
     [
         (("server", "--port", "0"), "No such command 'server'. Did you mean 'serve'?"),
+        (("run", "acme/encoder"), "No such command 'run'. Did you mean 'serve'?"),
+        (("ls",), "No such command 'ls'. Did you mean 'models'?"),
         (
             ("acme/encoder",),
             "No such command 'acme/encoder'. To serve a model: embedwell serve acme/encoder",
@@ -265,6 +267,8 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
         (("info", "--model", "no-such-model"), "no model 'no-such-model'"),
         (("info", "no-such-model"), "no model 'no-such-model'"),
         (("pull", "no-such-model"), "no model 'no-such-model'"),
+        (("pull", "--to", "/dev/null/x"), "/dev/null/x cannot be written: [Errno 20] Not a dir"),
+        (("pull", "--revision", "v1"), "revision 'v1': only models on a hub have revisions"),
         (("pull", "a", "--model", "b"), "give a or --model b, not both"),
         (("serve", "no-such-model", "--port", "0"), "no model 'no-such-model'"),
         (("info", "--dtype", "float16", "--device", "cpu"), "float16 is not supported"),
