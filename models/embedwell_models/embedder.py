@@ -41,6 +41,8 @@ class Embedder(TokenIdEmbedder):
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
+        if isinstance(model, str):
+            raise TypeError(f"{model!r} is not a loaded model: use Embedder.load({model!r})")
         super().__init__(model, fingerprint)
         self._load_tokenizer = model.load_tokenizer
         self.reader = TextReader(  # its errors are those of loading

@@ -74,6 +74,7 @@ def _lifespan(
 
 _COMPARED = 100  # characters of an unknown path in the message
 _SIMILARITY = 0.78  # of a misspelling, by difflib
+_VERSION = "/v1"  # of some routes, and of base URLs
 _ALL_ROUTES = "GET /openapi.json lists all routes"
 _OF_A_CHAT = ("/chat", "/completions", "/generate", "/responses")  # the ends of paths
 
@@ -113,7 +114,9 @@ def _not_found(request: Request) -> NotFound:
     if path.endswith(_OF_A_CHAT):
         reason = "this server does not generate text"
         return NotFound(f"there is no route {path}: {reason}; {_ALL_ROUTES}")
+    versions = [name for name in (path.removeprefix(_VERSION), _VERSION + path) if name in methods]
     similar = get_close_matches(path[:_COMPARED], methods, n=3, cutoff=_SIMILARITY)
+    similar = [*versions, *(name for name in similar if name not in versions)][:3]
     names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
     question = f"did you mean {', '.join(names)}? " if names else ""
     return NotFound(f"there is no route {path}; {question}{_ALL_ROUTES}")

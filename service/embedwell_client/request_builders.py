@@ -191,7 +191,7 @@ def build_embed_requests(
     def parse(response: httpx.Response) -> Array:
         truncated = response.headers["x-truncated"]
         if truncated != "0" and options.get("on_overflow") is None:
-            log.warning("%s inputs were truncated; see the option on_overflow", truncated)
+            log.warning("truncated inputs: %s; see the option on_overflow", truncated)
         return responses.array(response)
 
     for first_index, items in _batches(inputs, max_texts, max_bytes):

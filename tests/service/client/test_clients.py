@@ -143,7 +143,7 @@ def test_truncation_by_default_is_logged(client: Client, caplog: pytest.LogCaptu
     client.embed(TEXTS)
     assert not [record for record in caplog.records if record.name.startswith("embedwell")]
     client.embed(["word " * 300, *TEXTS])
-    assert "1 inputs were truncated; see the option on_overflow" in caplog.text
+    assert "truncated inputs: 1; see the option on_overflow" in caplog.text
 
 
 @pytest.mark.full

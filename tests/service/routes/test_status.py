@@ -170,6 +170,8 @@ def test_an_unknown_path_has_no_metric(server: Server) -> None:
         ("/position", "GET /positions, POST /positions"),
         ("/v1/model", "GET /v1/models"),
         ("/v1/similarity", "POST /similarity"),
+        ("/v1/info", "GET /info"),
+        ("/multi-vector", "POST /v1/multi-vector"),
         ("/nothing", ""),
         ("/rerank/" + "x" * 60_000, ""),
     ],
