@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
-from embedwell_models.model_options import ModelOptions
 
 
 @pytest.fixture
