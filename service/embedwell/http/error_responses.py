@@ -20,7 +20,6 @@ from embedwell.errors import (
     Unauthorized,
 )
 from embedwell.http.field_descriptions import forbid_extra
-from embedwell.http.validation_errors import describe_problems, problems_of
 
 UNEXPECTED = "an unexpected error occurred; the operator can find it in the server's log"
 """Message of an internal error."""
@@ -36,9 +35,12 @@ def to_service_error(error: BaseException) -> ServiceError:
     """Convert an exception to the error that a client receives."""
     if isinstance(error, ServiceError):
         return error
-    if isinstance(error, ValidationError):
-        return describe_problems(problems_of(error))
-    if isinstance(error, RequestValidationError):  # FastAPI puts "body" or "query" before the path
+    if isinstance(error, ValidationError | RequestValidationError):
+        from embedwell.http.validation_errors import describe_problems, problems_of
+
+        if isinstance(error, ValidationError):
+            return describe_problems(problems_of(error))
+        # FastAPI puts "body" or "query" before the path.
         return describe_problems([each | {"loc": each["loc"][1:]} for each in error.errors()])
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull("the server's disk is full; delete files, or ask the operator for room")

@@ -23,7 +23,6 @@ from embedwell.errors import BadRequest, InputTooLong, NotOffered, ServiceError
 from embedwell.http.error_responses import NATIVE, ErrorFormat
 from embedwell.http.request_context import RequestContext
 from embedwell.http.route_traits import RouteTraits, TraitsByPath
-from embedwell.http.validation_errors import invalid_body
 from embedwell.routes.common.body import Body, check_json_parts
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.options import truncation_advice
@@ -283,7 +282,7 @@ def errors_completed(body: Body) -> Iterator[None]:
         complete_error(error, body)
         raise
     except ValidationError as error:  # of another body, to which this one was converted
-        raise invalid_body(error, type(body), body.input_fields) from None
+        raise _invalid_body(error, type(body)) from None
 
 
 def complete_error(error: ServiceError, body: Body) -> None:
@@ -359,8 +358,13 @@ def _parse(body_type: type[B], content: bytes) -> B:
                 "the body is not UTF-8; send JSON in UTF-8, compressed only with content-encoding"
             )
             raise BadRequest(message) from None
-        widest = body_type.widest()
-        raise invalid_body(error, widest, widest.input_fields) from None
+        raise _invalid_body(error, body_type.widest()) from None
+
+
+def _invalid_body(error: ValidationError, body_type: type[Body]) -> BadRequest:
+    from embedwell.http.validation_errors import invalid_body  # for the first invalid body
+
+    return invalid_body(error, body_type, body_type.input_fields)
 
 
 def _is_utf8(content: bytes) -> bool:
