@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from embedwell.launch.supervised import end_at_signals, install_signal_handlers
+from embedwell.launch.signals import end_at_signals, install_signal_handlers
 
 
 def open_standard_streams() -> None:

@@ -20,7 +20,7 @@ from embedwell.cli.options import (
     unknown_settings,
 )
 from embedwell.launch.logging import announce, configure_logging
-from embedwell.launch.supervised import install_signal_handlers, note_hangups
+from embedwell.launch.signals import install_signal_handlers, note_hangups
 from embedwell.settings.model_settings import expand_adapters, model_settings
 from embedwell.settings.settings import GROUPS, Settings
 from embedwell_models.errors import ModelError

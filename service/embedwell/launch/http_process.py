@@ -21,11 +21,11 @@ from embedwell.gc_tuning import settle_heap
 from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
+from embedwell.launch.signals import install_signal_handlers
 from embedwell.launch.supervised import (
     EXIT_PERMANENT_FAILURE,
     REPLACE_LINE,
     STOP_LINE,
-    install_signal_handlers,
     tell_supervisor,
 )
 from embedwell_models.errors import ModelError

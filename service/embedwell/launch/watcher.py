@@ -19,7 +19,7 @@ from embedwell.launch.reload import (
     next_state,
     read_in_thread,
 )
-from embedwell.launch.supervised import hangup_was_noted, was_signalled
+from embedwell.launch.signals import hangup_was_noted, was_signalled
 from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)

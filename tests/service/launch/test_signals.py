@@ -9,7 +9,7 @@ import pytest
 
 SLEEP = """
 import time
-from embedwell.launch.supervised import install_signal_handlers
+from embedwell.launch.signals import install_signal_handlers
 install_signal_handlers({})
 try:
     print("ready", flush=True)
@@ -47,7 +47,7 @@ def test_the_default_exit_status_is_that_of_the_signal() -> None:
 def test_a_second_signal_ends_the_cleanup_without_a_traceback() -> None:
     program = """
 import time
-from embedwell.launch.supervised import install_signal_handlers
+from embedwell.launch.signals import install_signal_handlers
 install_signal_handlers(0)
 try:
     print("ready", flush=True)
@@ -86,7 +86,7 @@ main()
 
 LOSES = """
 import signal
-from embedwell.launch.supervised import end_at_signals, install_signal_handlers, was_signalled
+from embedwell.launch.signals import end_at_signals, install_signal_handlers, was_signalled
 class Loses:
     def __del__(self):
         signal.raise_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ def test_a_signal_ends_a_process_where_an_exception_would_be_lost() -> None:
 
 
 def test_a_process_without_a_signal_knows_of_none() -> None:
-    program = "from embedwell.launch.supervised import *; install_signal_handlers()"
+    program = "from embedwell.launch.signals import *; install_signal_handlers()"
     assert run_python(f"{program}; print(was_signalled())").stdout == "False\n"
 
 
