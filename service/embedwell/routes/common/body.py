@@ -95,8 +95,8 @@ def _without_lone_surrogates(text: bytes, error: ValidationError) -> bytes | Non
 
     Programs whose texts are UTF-16 send one after they have cut a text inside an emoji.
     """
-    escaped = rb"\ud" in text or rb"\uD" in text
-    if not escaped or error.errors(include_input=False)[0]["type"] != "json_invalid":
+    problem = error.errors(include_input=False)[0]
+    if problem["type"] != "json_invalid" or "hex escape" not in problem["msg"]:
         return None
     try:
         whole = json.dumps(json.loads(text.decode()), ensure_ascii=False)

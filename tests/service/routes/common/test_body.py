@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pydantic import ValidationError
@@ -74,6 +74,24 @@ def test_half_a_surrogate_pair_is_read_as_a_replacement_character(text: str, rea
 def test_other_errors_of_json_remain_with_half_a_surrogate_pair(rest: str) -> None:
     with pytest.raises(ValidationError, match="Invalid JSON"):
         EmbedRequest.parse(rf'{{"inputs": "\ud83d"{rest}'.encode(errors="surrogateescape"))
+
+
+def test_json_that_stays_invalid_is_repaired_once() -> None:
+    calls = 0
+
+    class Counted(EmbedRequest):
+        @classmethod
+        def parse(cls, text: bytes) -> Self:
+            nonlocal calls
+            calls += 1
+            return super().parse(text)
+
+    deep = "[" * 300 + "]" * 300
+    for text in (r"\\ud83d", r"\\ud83d \ud83d"):
+        calls = 0
+        with pytest.raises(ValidationError, match="Invalid JSON: recursion"):
+            Counted.parse(f'{{"inputs": "{text}", "b": {deep}}}'.encode())
+        assert calls <= 2
 
 
 def test_a_known_field_that_is_null_keeps_its_meaning() -> None:
