@@ -25,15 +25,12 @@ def curl(
     """
     parameters = operation.get("parameters", ())
     values = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "path"}
-    words = ["curl", *_method(method), f"{ADDRESS}{path.format(**values)}"]
-    if "requestBody" in operation:
+    has_body = "requestBody" in operation
+    is_implied = method == "get" or (method == "post" and has_body)
+    words = ["curl", *([] if is_implied else ["-X", method.upper()])]
+    words.append(f"{ADDRESS}{path.format(**values)}")
+    if has_body:
         reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
         example = schemas[reference.rpartition("/")[2]]["examples"][0]
         words += ["-d", json.dumps(example, ensure_ascii=False)]
-    elif method == "post":
-        words[1:1] = ["-X", "POST"]
     return shlex.join(words)
-
-
-def _method(method: str) -> list[str]:
-    return [] if method in ("get", "post") else ["-X", method.upper()]

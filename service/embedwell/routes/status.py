@@ -47,7 +47,7 @@ class Ready(TypedDict):
 
     status: Literal["ready"]
     queued_tokens: NonNegativeInt
-    unix: float  # the server's time in seconds since 1970, as in Infinity's response
+    unix: float
     engines_down: NotRequired[list[str]]
 
 

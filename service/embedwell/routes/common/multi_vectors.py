@@ -84,7 +84,8 @@ class MultiVectorService:
     ) -> list[Floats]:
         """Return the vectors of each input: (vectors, D)."""
         self.check_fields(body)
-        return [*(await self._vectors(context, inputs, options)).vectors]
+        model, most = self.model.multi_vectors, self.model.settings.max_values
+        return [*(await model.vectors(context, inputs, options, most)).vectors]
 
     async def encoded_vectors(
         self,
@@ -107,7 +108,8 @@ class MultiVectorService:
         pool_factor: int = 1,
     ) -> tuple[TokenVectors, list[Array]]:
         """Compute each input's vectors, and convert them to a number type."""
-        texts = await self._vectors(context, inputs, options, pool_factor)
+        model, most = self.model.multi_vectors, self.model.settings.max_values
+        texts = await model.vectors(context, inputs, options, most, pool_factor)
         return texts, [convert_vectors(rows, dtype, i) for i, rows in enumerate(texts.vectors)]
 
     def check_fields(self, body: EmbedRequest) -> None:
@@ -126,18 +128,6 @@ class MultiVectorService:
                 param="normalize",
             )
         self.check_dimensions(body.dimensions)
-
-    async def _vectors(
-        self,
-        context: RequestContext,
-        inputs: Sequence[Input],
-        options: InputOptions,
-        pool_factor: int = 1,
-    ) -> TokenVectors:
-        max_values = self.model.settings.max_values
-        return await self.model.multi_vectors.vectors(
-            context, inputs, options, max_values, pool_factor
-        )
 
     def check_dimensions(self, dimensions: int | None) -> None:
         """Raise BadRequest unless the model has vectors of these dimensions for tokens."""

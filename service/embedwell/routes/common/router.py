@@ -133,7 +133,6 @@ class DirectRoute(APIRoute):
         self.tags, self._options = options["tags"], options
         if self.body_type is not None:
             self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
-        if self.body_type is not None:
             self.app = self._respond
         elif _is_without_input(endpoint, options):
             self.app = self._respond_without_input
@@ -378,13 +377,10 @@ def _is_utf8(content: bytes) -> bool:
 async def receive_body(receive: Receive) -> bytes:
     message = await receive()
     first: bytes = message.get("body", b"")
-    return await _receive_rest(first, receive) if message.get("more_body", False) else first
-
-
-async def _receive_rest(first: bytes, receive: Receive) -> bytes:
-    body, more = bytearray(first), True
-    while more:
+    if not message.get("more_body", False):
+        return first
+    body = bytearray(first)
+    while message.get("more_body", False):
         message = await receive()
         body += message.get("body", b"")
-        more = message.get("more_body", False)
     return bytes(body)
