@@ -169,10 +169,6 @@ class Middleware:
         if large:
             self._free_memory.return_soon()
 
-    def is_health_check(self, path: str) -> bool:
-        """Return whether a path, without a gateway's prefix, says whether the server works."""
-        return self.traits[path].is_health_check
-
     def _checked_app(
         self, scope: Scope, headers: Headers, traits: RouteTraits, max_size: int
     ) -> ASGIApp:

@@ -49,10 +49,6 @@ class Announcements:
         """Note that the server stops, after which nobody is greeted."""
         self._stopping = True
 
-    def note_serving(self) -> None:
-        """Note that an HTTP process serves."""
-        self._greet()
-
     def note_engine_ready(self, report: Report) -> None:
         """Note the report of an HTTP process that an engine is ready."""
         index, restarts = report["model"], report["restarts"]
@@ -64,9 +60,10 @@ class Announcements:
             log.warning("engine%s replaced (restart %d)", name, restarts)
         self._restarts[index] = restarts
         self._engines[index] = report["engine"]
-        self._greet()
+        self.greet_if_ready()
 
-    def _greet(self) -> None:
+    def greet_if_ready(self) -> None:
+        """Greet, unless a kept model is not ready, the server stops, or it was done before."""
         kept = [m.index for m in self._context.models if m.settings.keep == "always"]
         ready = [index in self._engines for index in kept]
         # Of several devices one is enough, because another may have failed.

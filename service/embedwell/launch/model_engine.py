@@ -117,15 +117,10 @@ class ModelEngine:
 
     def load_alike(self, other: "ModelEngine") -> None:
         """Start the engine with another's choices, such as the precision, unless it has failed."""
-        if not self.running and self.failure is None and (choices := other.startup_choices):
+        if not self.running and self.failure is None and (choices := other._spec.startup_choices):
             choices = replace(choices, device=self.model.settings.device)
             self._spec = replace(self._spec, startup_choices=choices)
             self.load()
-
-    @property
-    def startup_choices(self) -> StartupChoices | None:
-        """Choices of the latest engine that was ready."""
-        return self._spec.startup_choices
 
     def unload(self) -> None:
         """End the engine, if it runs; kill one that is still loading, as nothing waits for it."""

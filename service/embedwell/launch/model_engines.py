@@ -35,10 +35,11 @@ class ModelEngines:
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
         self._launch, several = launch, len(context.models) > 1
-        self._engines = [
+        self.engines: Sequence[ModelEngine] = [
             self.create(model, fd, f"the engine of {model.label}" if several else "the engine")
             for model, fd in zip(context.models, engine_fds, strict=True)
         ]
+        """The engines, in the order of the models."""
         self._tried: Sequence[ModelEngine] = ()  # those that `add` waits for
         self._alike = bool(context.settings.engine_names)  # whether all are of the same model
         self._limit = context.settings.max_model_bytes
@@ -49,11 +50,6 @@ class ModelEngines:
         """Whether an engine needs torch, which takes seconds to import before the first one."""
         self.failure: str | None = None
         """Why the server has to end, if an engine that it needs cannot run."""
-
-    @property
-    def engines(self) -> Sequence[ModelEngine]:
-        """The engines, in the order of the models."""
-        return self._engines
 
     def create(self, model: InheritedModel, engine_fd: int, title: str) -> ModelEngine:
         """Create the engine of a model, without loading it.
@@ -68,7 +64,7 @@ class ModelEngines:
 
     async def add(self, engines: Sequence[ModelEngine]) -> str | None:
         """Load those of more engines that are kept; return why one of them cannot run, if so."""
-        self._engines, self._tried = [*self._engines, *engines], engines
+        self.engines, self._tried = [*self.engines, *engines], engines
         kept = [engine for engine in engines if engine.kept]
         for engine in kept:
             engine.load()
@@ -87,11 +83,11 @@ class ModelEngines:
         for engine in engines:
             await engine.wait_ended()
             engine.resources.close()
-        self._engines = [engine for engine in self._engines if engine not in engines]
+        self.engines = [engine for engine in self.engines if engine not in engines]
 
     async def run(self) -> None:
         """Run until all engines are stopped, or an engine fails that the server needs."""
-        for engine in self._engines[:1] if self._alike else self._engines:
+        for engine in self.engines[:1] if self._alike else self.engines:
             if engine.kept and not self._stopped.is_set():
                 engine.load()
         self._started.set()
@@ -102,13 +98,13 @@ class ModelEngines:
             next_check = _TICK if self._waiting else seconds_until_check(self._loaded(), now)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), next_check)
-        for engine in self._engines:
+        for engine in self.engines:
             await engine.wait_ended()
 
     async def wait_spawned(self) -> None:
         """Wait until the processes of the models that are loaded from the start were started."""
         await self._started.wait()
-        for engine in self._engines:
+        for engine in self.engines:
             await engine.wait_spawned()
 
     def load(self, engine: ModelEngine) -> None:
@@ -116,7 +112,7 @@ class ModelEngines:
         if self._stopped.is_set() or engine.loading_or_serving:
             return
         self._changed.set()
-        kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
+        kept = [other.weight_bytes for other in self.engines if other.kept and other is not engine]
         if 0 < self._limit < sum(kept) + engine.weight_bytes:
             log.error(
                 "%s is not loaded: its weights (%.0f MB) and those of the models that are "
@@ -137,20 +133,20 @@ class ModelEngines:
 
     def note_server_stops(self) -> None:
         """Note that the server stops once its requests are done."""
-        for engine in self._engines:
+        for engine in self.engines:
             engine.server_stops = True
 
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()
         self._changed.set()
-        for engine in self._engines:
+        for engine in self.engines:
             engine.unload()
 
     def kill(self) -> None:
         """Kill all engines immediately."""
         self.stop()
-        for engine in self._engines:
+        for engine in self.engines:
             engine.kill()
 
     def _on_end(self, engine: ModelEngine) -> None:
@@ -160,7 +156,7 @@ class ModelEngines:
         if engine.state.engine is EngineState.FAILED:
             if self._alike and self._continue_without(engine):
                 return
-            only = self._alike or len(self._engines) == 1
+            only = self._alike or len(self.engines) == 1
             if engine.kept and (only or not engine.was_ready):
                 self.failure = self.failure or engine.failure
                 self.stop()
@@ -173,12 +169,12 @@ class ModelEngines:
     def _on_ready(self, engine: ModelEngine) -> None:
         self._changed.set()
         if self._alike and not self._stopped.is_set():
-            for other in self._engines:
+            for other in self.engines:
                 other.load_alike(engine)
 
     def _continue_without(self, failed: ModelEngine) -> bool:
         """Return whether other devices have the model; start the next one if none runs."""
-        rest = [engine for engine in self._engines if engine.failure is None]
+        rest = [engine for engine in self.engines if engine.failure is None]
         if rest:
             log.error("%s; the server continues without this device", failed.failure)
             if not any(engine.running for engine in rest):
@@ -189,9 +185,9 @@ class ModelEngines:
         for index in idle_models(self._loaded(), time.monotonic()):
             log.info(
                 "%s is unloaded, because it had no requests for EMBEDWELL_IDLE_UNLOAD seconds",
-                self._engines[index].name,
+                self.engines[index].name,
             )
-            self._engines[index].unload()
+            self.engines[index].unload()
         self._load_waiting()
 
     def _load_waiting(self) -> None:
@@ -204,7 +200,7 @@ class ModelEngines:
         """The models that are loaded or loading, by the index of their engines."""
         return [
             engine.resident_model(index)
-            for index, engine in enumerate(self._engines)
+            for index, engine in enumerate(self.engines)
             if engine.running
         ]
 
@@ -212,12 +208,12 @@ class ModelEngines:
         """Return whether there is room for a model now; unload others if it needs their memory."""
         if not self._limit:
             return True
-        if any(other.unloading for other in self._engines):
+        if any(other.unloading for other in self.engines):
             return False
         replaced = models_to_replace(self._loaded(), engine.weight_bytes, self._limit)
         for index in replaced or ():
-            log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
-            self._engines[index].unload()
+            log.info("%s is unloaded to make room for %s", self.engines[index].name, engine.name)
+            self.engines[index].unload()
         return replaced == []
 
 

@@ -11,7 +11,7 @@ from embedwell.engine.wire.engine_state import CounterSlot
 from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
-from embedwell.launch.processes import Launch, program
+from embedwell.launch.processes import Launch
 from embedwell.launch.reload import (
     ModelSource,
     ServedState,
@@ -47,14 +47,14 @@ class Watcher:
         listeners: Sequence[socket.socket],
         engine_fds: Sequence[int],
         *,
-        launch: Launch = program,
-        preload: Callable[[str], None] = lambda _: None,
-        source: ModelSource | None = None,
+        launch: Launch,
+        preload: Callable[[str], None],
+        source: ModelSource | None,
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections.
 
         preload: imports a module for the processes that are started later.
-        source: the models file, which SIGHUP reloads.
+        source: the models file, which SIGHUP reloads; None without one.
         """
         self._settings, self._listeners, self._launch = context.settings, listeners, launch
         self._preload, self._source = cache(preload), source
@@ -188,7 +188,7 @@ class Watcher:
     def _on_report(self, state: ServedState, report: Report) -> None:
         match report["event"]:
             case "ready":
-                state.announcements.note_serving()
+                state.announcements.greet_if_ready()
                 if self._settings.workers > 1:
                     self._preload(_HTTP_PROCESS)  # for the others, which start now
                 self._serving.set()

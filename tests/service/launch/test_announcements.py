@@ -115,7 +115,7 @@ def test_a_server_that_stops_while_it_loads_greets_nobody(
     report = {"model": 0, "restarts": 0, "engine": {**ENGINE, "outputs": ["dense"]}}
     stopping, serving = Announcements(context()), Announcements(context())
     stopping.note_stopping()
-    stopping.note_serving()
+    stopping.greet_if_ready()
     stopping.note_engine_ready(report)
     assert not stopping.greeted and not capsys.readouterr().err
     serving.note_engine_ready(report)

@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             scope["raw_path"] = self._root_path.encode() + scope["raw_path"]
         if self._allowed is AllowedRequests.HEALTH_CHECKS:
             path = scope["path"].removeprefix(self._root_path)
-            if not self._middleware.is_health_check(path):
+            if not self._middleware.traits[path].is_health_check:
                 self._send_error(_too_many_connections(), merge_headers(scope["headers"]))
                 return None
             keep_alive = False  # others need the connection for theirs
