@@ -13,7 +13,7 @@ from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.image_embedder import ImageEmbedder
 from embedwell_vision.image_encoders import ImageEncoders
-from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages
+from embedwell_vision.images.pages import SquarePages, TiledPages
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.tiles import TilePreprocessing
 
@@ -38,7 +38,8 @@ class ImageVectors:
         self._pages, self._pooling = description.pages, description.recipe.pooling
         self._inputs, self._head = model.inputs, model.head
         self._batch, self._vectors, self._outputs = batch, vectors, outputs
-        self._token_head = token_head(model) if isinstance(self._pages, PatchPages) else None
+        of_patches = isinstance(self._pages, PatchPreprocessing)
+        self._token_head = token_head(model) if of_patches else None
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         if self._pages is not None:
@@ -50,9 +51,9 @@ class ImageVectors:
     def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         assert self._pages is not None
         self._pages.check_tokens(ids, images)
-        if isinstance(self._pages, PatchPages):
+        if isinstance(self._pages, PatchPreprocessing):
             assert self._encoders.load_texts is not None and self._token_head is not None
-            cut = [self._pages.patches.cut(pixels) for pixels in images]
+            cut = [self._pages.cut(pixels) for pixels in images]
             states = self._encoders.load_texts().states(self._batch([ids]), cut)
             return self._token_head(states)
         assert isinstance(self._pages, TiledPages | SquarePages)

@@ -23,9 +23,9 @@ from embedwell_models.outputs.names import DENSE
 from embedwell_models.tokenizer.formats import TextFormat
 from embedwell_models.vectors import Floats
 from embedwell_vision.families import nomic_vision
-from embedwell_vision.images import filled_patches, pages, patches, preprocessing, tiles
+from embedwell_vision.images import filled_patches, pages, preprocessing
 from embedwell_vision.images.filled_patches import FilledPatchPreprocessing
-from embedwell_vision.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
+from embedwell_vision.images.pages import SquarePages, TiledPages, page_prompt
 from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import Preprocessing
 from embedwell_vision.images.tiles import ImageTokens, TilePreprocessing
@@ -99,11 +99,11 @@ def files(model: ModelDescription) -> list[Path]:
         options += preprocessing.files(model.image_encoder)
         options.append(model.image_encoder / "config.json")
     if isinstance(model.patches, TilePreprocessing):
-        options += tiles.files(model.encoder)
-    elif isinstance(model.patches, FilledPatchPreprocessing):
-        options += filled_patches.files(model.encoder) + template_files(model.encoder)
+        options.append(model.encoder / IMAGE_FILES[0])
     elif model.patches:
-        options += patches.files(model.encoder)
+        options += preprocessing.files(model.encoder)
+    if isinstance(model.patches, FilledPatchPreprocessing):
+        options += template_files(model.encoder)
     return options + (pages.files(model.encoder) if model.pages else [])
 
 
@@ -130,7 +130,7 @@ def _read_preprocessing(encoder: Path, spec: ModelSpec) -> Preprocessing | None:
 
 def _read_pages(
     folder: Path, encoder: ModuleEntry, spec: ModelSpec
-) -> TiledPages | SquarePages | PatchPages | None:
+) -> TiledPages | SquarePages | PatchPreprocessing | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
     Raises ModelError for an option that is not supported.
@@ -146,7 +146,7 @@ def _read_pages(
     before, after = page_prompt(path, page_format).split(page_format.placeholder)
     bounds = _bounds(folder, encoder, images.pixels)
     read = PatchPreprocessing.read(path, images, (before, after), bounds)
-    return PatchPages(read) if read else None
+    return read and replace(read, takes_prompt=False)
 
 
 def _read_patches(

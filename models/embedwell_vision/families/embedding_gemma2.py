@@ -37,7 +37,7 @@ _PLACEHOLDERS = {"image": 258_880, "video": 258_884, "audio": 258_881}
 def read(options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and other media, or of its text encoder alone."""
     is_text_encoder = options["model_type"] == "embedding_gemma2_text"
-    return _text_only(options) if is_text_encoder else _whole(options)
+    return _spec(options, "") if is_text_encoder else _whole(options)
 
 
 def _whole(options: JsonConfig) -> ModelSpec:
@@ -63,11 +63,6 @@ def _images(options: JsonConfig, text: EncoderConfig) -> ImageTokenSpec | None:
         embedder="embed_vision",
         unused=("language_model.*", "audio_tower.*", "embed_audio.*"),
     )
-
-
-def _text_only(options: JsonConfig) -> ModelSpec:
-    """Build the spec of a model that only has a text encoder."""
-    return _spec(options, "")
 
 
 def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, int]:

@@ -5,14 +5,13 @@ Most layers of its image encoder attend within square windows.
 
 from dataclasses import replace
 
-from embedwell_models.config.encoder_config import EncoderConfig, plain_config
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families.family import DocsRow
 from embedwell_vision.families import qwen2_vl
-from embedwell_vision.families.qwen3_vl import IMAGE_EPS, axial_rotary
+from embedwell_vision.families.qwen3_vl import image_config
 from embedwell_vision.specs import ImageTokenSpec
 
 _TEXT = "qwen2_5_vl_text"
@@ -41,7 +40,15 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     vision.require("model_type", "qwen2_5_vl_vision", "qwen2_5_vl")
     if vision.get("out_hidden_size", 3584) != config.hidden_size:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], config.hidden_size)
-    images = _image_config(vision)
+    images = image_config(
+        vision,
+        vision.get("hidden_size", 3584),
+        depth=32,
+        inner=vision.get("intermediate_size", 3420),
+        activation="silu",
+        gated=True,
+        norm="rms",
+    )
     whole = tuple(vision.get("fullatt_block_indexes", [7, 15, 23, 31]))
     if not all(index in range(images.num_layers) for index in whole):
         raise vision.unsupported("fullatt_block_indexes", whole, "numbers of layers")
@@ -52,24 +59,6 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
         least = spec.merge * spec.patch_size
         raise vision.unsupported("window_size", vision["window_size"], f"{least} pixels or more")
     return replace(spec, window=window, whole_layers=whole)
-
-
-def _image_config(vision: JsonConfig) -> EncoderConfig:
-    width, heads = vision.get("hidden_size", 3584), vision.get("num_heads", 16)
-    return plain_config(
-        vocab_size=0,
-        hidden_size=width,
-        num_layers=vision.get("depth", 32),
-        num_heads=heads,
-        intermediate_size=vision.get("intermediate_size", 3420),
-        max_positions=1,  # there is no table
-        activation=vision.choice("hidden_act", ACTIVATIONS, "silu"),
-        gated=True,
-        norm="rms",
-        norm_eps=IMAGE_EPS,
-        positions=axial_rotary(vision, width // heads),
-        arrangement="pre",
-    )
 
 
 FAMILIES = (

@@ -7,9 +7,8 @@ image the positions of tokens of a text.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from embedwell_models.config.encoder_config import EncoderConfig, plain_config
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine, affine_shapes
 from embedwell_models.families import llama, qwen
@@ -18,9 +17,8 @@ from embedwell_models.families.family import DocsRow, Family, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_vision.families.qwen3_vl import (
     CHANNELS,
-    IMAGE_EPS,
     IMAGE_LAYERS,
-    axial_rotary,
+    image_config,
     mrope_sections,
 )
 from embedwell_vision.specs import ImageTokenSpec
@@ -124,7 +122,10 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     vision.require("model_type", "qwen2_vl_vision", "qwen2_vl")
     if vision.get("hidden_size", 3584) != config.hidden_size:
         raise vision.unsupported("hidden_size", vision["hidden_size"], config.hidden_size)
-    encoder = image_encoder(vision, _image_config(vision), _IMAGE_TENSORS, config.hidden_size)
+    width = vision.get("embed_dim", 1280)
+    inner = width * vision.get("mlp_ratio", 4)
+    images = image_config(vision, width, depth=32, inner=inner, activation="quick_gelu")
+    encoder = image_encoder(vision, images, _IMAGE_TENSORS, config.hidden_size)
     return image_token_spec(options, text, config, encoder)
 
 
@@ -165,22 +166,6 @@ def image_token_spec(
         id=options.get("image_token_id", 151_655),
         sections=mrope_sections(text, _SECTIONS, config.attention.head_size // 2),
         in_turns=False,
-    )
-
-
-def _image_config(vision: JsonConfig) -> EncoderConfig:
-    width, heads = vision.get("embed_dim", 1280), vision.get("num_heads", 16)
-    return plain_config(
-        vocab_size=0,
-        hidden_size=width,
-        num_layers=vision.get("depth", 32),
-        num_heads=heads,
-        intermediate_size=width * vision.get("mlp_ratio", 4),
-        max_positions=1,  # there is no table
-        activation=vision.choice("hidden_act", ACTIVATIONS, "quick_gelu"),
-        norm_eps=IMAGE_EPS,
-        positions=axial_rotary(vision, width // heads),
-        arrangement="pre",
     )
 
 

@@ -7,6 +7,7 @@ text encoder's states (DeepStack; arXiv 2406.04334).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
@@ -38,7 +39,7 @@ _IMAGE_TENSORS = {
 _MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
 _OUTSIDE_IMAGES = ("language_model.*", "model.language_model.*", "lm_head.weight")
 CHANNELS = 3
-IMAGE_EPS = 1e-6
+_IMAGE_EPS = 1e-6
 _PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
 
@@ -85,7 +86,13 @@ def image_tokens(
     vision.require("in_channels", CHANNELS)
     if vision.get("out_hidden_size", 3584) != width:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
-    config = _image_config(vision)
+    config = image_config(
+        vision,
+        vision.get("hidden_size", 1152),
+        depth=27,
+        inner=vision.get("intermediate_size", 4304),
+        activation="gelu_pytorch_tanh",
+    )
     deepstack = tuple(vision.get("deepstack_visual_indexes", [*deepstack]))
     if not all(index in range(config.num_layers) for index in deepstack):
         raise vision.unsupported("deepstack_visual_indexes", deepstack, "numbers of layers")
@@ -124,19 +131,28 @@ def _image_encoder(
     )
 
 
-def _image_config(vision: JsonConfig) -> EncoderConfig:
-    width, heads = vision.get("hidden_size", 1152), vision.get("num_heads", 16)
+def image_config(
+    vision: JsonConfig, width: int, *, depth: int, inner: int, activation: str, **others: Any
+) -> EncoderConfig:
+    """Build the configuration of an image encoder of Qwen; raises ModelError.
+
+    depth, activation: the options by default. others: see `plain_config`.
+    """
+    heads, rotation = vision.get("num_heads", 16), vision.nested("rope_parameters")
+    rotation.require("rope_type", "axial")  # by the row and the column of a patch
+    base = float(rotation.get("rope_theta", 10_000.0))
     return plain_config(
         vocab_size=0,
         hidden_size=width,
-        num_layers=vision.get("depth", 27),
+        num_layers=vision.get("depth", depth),
         num_heads=heads,
-        intermediate_size=vision.get("intermediate_size", 4304),
-        max_positions=1,  # the table is stretched
-        activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
-        norm_eps=IMAGE_EPS,
-        positions=axial_rotary(vision, width // heads),
+        intermediate_size=inner,
+        max_positions=1,  # there is no table, or it is stretched
+        activation=vision.choice("hidden_act", ACTIVATIONS, activation),
+        norm_eps=_IMAGE_EPS,
+        positions=Rotary(dim=width // heads, base=base),
         arrangement="pre",
+        **others,
     )
 
 
@@ -164,13 +180,6 @@ def _image_shapes(
         shapes |= affine_shapes(f"{name}.up", (joined, joined))
         shapes |= affine_shapes(f"{name}.down", (out, joined))
     return shapes
-
-
-def axial_rotary(vision: JsonConfig, head_size: int) -> Rotary:
-    """Read the rotations by the row and the column of a patch; raises ModelError for others."""
-    rotation = vision.nested("rope_parameters")
-    rotation.require("rope_type", "axial")
-    return Rotary(dim=head_size, base=float(rotation.get("rope_theta", 10_000.0)))
 
 
 def mrope_sections(

@@ -3,6 +3,9 @@
 Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
@@ -17,22 +20,12 @@ _HEAD = "text_model.head.weight"
 UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")
 
 
-def text_and_images(options: JsonConfig) -> ModelSpec:
+def read(read_images: Callable[[JsonConfig], ImageSpec], options: JsonConfig) -> ModelSpec:
     """Build the spec of a model of texts and images.
 
     Raises ModelError if text and image vectors have different widths.
     """
-    text, images = options.nested("text_config"), options.nested("vision_config")
-    return _both(options, text, vision.siglip(images))
-
-
-def of_any_proportions(options: JsonConfig) -> ModelSpec:
-    """Build the spec of a model of texts and of images that keep their proportions (NaFlex)."""
-    text, images = options.nested("text_config"), options.nested("vision_config")
-    return _both(options, text, vision.siglip2(images))
-
-
-def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> ModelSpec:
+    text, images = options.nested("text_config"), read_images(options.nested("vision_config"))
     config = _text_config(text)
     width = text.get("projection_size", config.hidden_size)
     if width != images.width:
@@ -70,7 +63,7 @@ def _text_config(options: JsonConfig) -> EncoderConfig:
 FAMILIES = (
     Family(
         model_types=("siglip",),
-        read=text_and_images,
+        read=partial(read, vision.siglip),
         row=DocsRow(
             "SigLIP, SigLIP 2 with a fixed resolution, [texts and images](image-inputs.md)",
             "siglip-base-patch16-224",
@@ -80,7 +73,7 @@ FAMILIES = (
     ),
     Family(
         model_types=("siglip2",),
-        read=of_any_proportions,
+        read=partial(read, vision.siglip2),
         row=DocsRow(
             "SigLIP 2 with images of any proportions (NaFlex), [texts and images](image-inputs.md)",
             "siglip2-base-patch16-naflex",

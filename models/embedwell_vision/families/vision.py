@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
@@ -64,15 +65,14 @@ _GELU = "gelu_pytorch_tanh"
 
 def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
     """Build the spec from CLIP's vision_config: the last state of a class token is projected."""
-    config = _config(options, class_tokens=1, patch=32, activation="quick_gelu", eps=1e-5)
-    return _spec(options, config, 32, _CLIP, projection)
+    spec = _spec(options, _CLIP, class_tokens=1, patch=32, activation="quick_gelu", eps=1e-5)
+    return replace(spec, projection=projection)
 
 
 def siglip(options: JsonConfig) -> ImageSpec:
     """Build the spec from SigLIP's vision_config: patches are pooled by attention."""
     options.require("vision_use_head", True)
-    config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
-    return _spec(options, config, 16, _SIGLIP, None)
+    return _spec(options, _SIGLIP)
 
 
 def siglip_tokens(  # noqa: PLR0913 - all but one by name
@@ -93,11 +93,10 @@ def siglip_tokens(  # noqa: PLR0913 - all but one by name
     blocks.
     """
     options.get("vision_use_head", True)  # the head pools, so nothing reads it
-    config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
-    spec = _spec(options, config, 16, {**_SIGLIP_TOKENS, **connector}, None)
+    spec = _spec(options, {**_SIGLIP_TOKENS, **connector})
     if spec.grid % merge:
         raise options.unsupported("image_size", spec.image_size, f"whole blocks of {merge} patches")
-    joined = config.hidden_size * merge**2
+    joined = spec.encoder.config.hidden_size * merge**2
     connected = {
         **affine_shapes("connector", (width, joined)),
         **affine_shapes("connector.norm", (joined,)),
@@ -121,8 +120,7 @@ def siglip2(options: JsonConfig) -> ImageSpec:
     grid = math.isqrt(patches)
     if grid**2 != patches:
         raise options.unsupported("num_patches", patches, "the square of a whole number")
-    config = _layers(options, class_tokens=0, grid=grid, activation=_GELU, eps=1e-6)
-    config = replace(config, input_positions=Scheme())
+    config = replace(_layers(options, grid), input_positions=Scheme())
     encoder = ModelSpec(
         config=config,
         tensors={**_SIGLIP, "embeddings.position_embedding.weight": "patch.positions"},
@@ -136,18 +134,15 @@ def siglip2(options: JsonConfig) -> ImageSpec:
     return ImageSpec(encoder=encoder, image_size=grid * side, patch_size=side, positions=grid)
 
 
-def _config(
-    options: JsonConfig, *, class_tokens: int, patch: int, activation: str, eps: float
+def _layers(
+    options: JsonConfig,
+    grid: int,
+    *,
+    class_tokens: int = 0,
+    activation: str = _GELU,
+    eps: float = 1e-6,
 ) -> EncoderConfig:
     # The defaults fit the smallest published models.
-    options.require("num_channels", CHANNELS)
-    grid = options.get("image_size", 224) // options.get("patch_size", patch)
-    return _layers(options, class_tokens=class_tokens, grid=grid, activation=activation, eps=eps)
-
-
-def _layers(
-    options: JsonConfig, *, class_tokens: int, grid: int, activation: str, eps: float
-) -> EncoderConfig:
     return plain_config(
         vocab_size=class_tokens,
         hidden_size=options.get("hidden_size", 768),
@@ -163,13 +158,11 @@ def _layers(
 
 
 def _spec(
-    options: JsonConfig,
-    config: EncoderConfig,
-    patch: int,
-    tensors: dict[str, str],
-    projection: Projection | None,
+    options: JsonConfig, tensors: dict[str, str], *, patch: int = 16, **layers: Any
 ) -> ImageSpec:
-    side = options.get("patch_size", patch)
+    options.require("num_channels", CHANNELS)
+    size, side = options.get("image_size", 224), options.get("patch_size", patch)
+    config = _layers(options, size // side, **layers)
     encoder = ModelSpec(
         config=config,
         tensors=tensors,
@@ -177,12 +170,7 @@ def _spec(
         prefixes=("vision_model.",),
         shapes=shapes(config, CHANNELS * side**2),
     )
-    return ImageSpec(
-        encoder=encoder,
-        image_size=options.get("image_size", 224),
-        patch_size=side,
-        projection=projection,
-    )
+    return ImageSpec(encoder=encoder, image_size=size, patch_size=side)
 
 
 def shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,6 @@ from embedwell_models.errors import ImageTokensError
 from embedwell_models.vectors import Floats, TokenIds
 from embedwell_models.vision import Pixels
 from embedwell_vision.images.decoding import check_pixels, decode
-from embedwell_vision.images.patches import PatchPreprocessing
 from embedwell_vision.images.preprocessing import (
     Normalization,
     Preprocessing,
@@ -208,28 +207,6 @@ class SquarePages:
 
     def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         check_tokens(ids, self.id, self.tokens_of_page)
-
-
-@dataclass(frozen=True)
-class PatchPages:
-    """Pages of one image of any size each, as Qwen's processor prepares it; see Pages.
-
-    patches: with the text around the image.
-    """
-
-    patches: PatchPreprocessing
-
-    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
-        return [self.patches.pixels(data, max_pixels)]
-
-    def tokens(self, image: Pixels) -> int:
-        return self.patches.tokens(image)
-
-    def text(self, images: Sequence[Pixels]) -> str:
-        return self.patches.text(images)
-
-    def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
-        self.patches.check_tokens(ids, images)
 
 
 def read_processor(folder: Path) -> JsonConfig:

@@ -148,6 +148,10 @@ class PatchPreprocessing:
         check_pixels(width, height, max_pixels)
         return np.asarray(image.resize((width, height), self.resample))
 
+    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
+        """Return the only image of a page, see Pages."""
+        return [self.pixels(data, max_pixels)]
+
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height of the resized image; raises ImageError for a strip."""
         _check_strip(width, height)
@@ -215,12 +219,6 @@ def check_image_tokens(ids: TokenIds, id: int, placeholder: str, expected: Seque
         )
     if present != [*expected]:
         raise ImageTokensError(f"a text next to images has the token {placeholder}; leave it out")
-
-
-def files(folder: Path) -> list[Path]:
-    """Return the options file of a folder as a list; the list is empty if there is none."""
-    options = _options(folder)
-    return [] if options is None else [options.path]
 
 
 def _options(folder: Path) -> JsonConfig | None:

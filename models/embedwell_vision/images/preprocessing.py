@@ -195,8 +195,8 @@ def normalised_patches(patches: Pixels, table: Floats, frames: int = 1) -> Float
 
 def files(folder: Path) -> list[Path]:
     """Return the options file of a folder as a list; the list is empty if there is none."""
-    options = _options(folder)
-    return [] if options is None else [options.path]
+    stated = _stated(folder)
+    return [] if stated is None else [stated[0]]
 
 
 def _options(folder: Path) -> JsonConfig | None:

@@ -148,10 +148,5 @@ class TilePreprocessing:
         check_image_tokens(ids, self.id, PLACEHOLDER, [*map(self.tokens, images)])
 
 
-def files(folder: Path) -> list[Path]:
-    """Return the options file of a folder as a list."""
-    return [folder / IMAGE_FILES[0]]
-
-
 ImageTokens = PatchPreprocessing | TilePreprocessing
 """Preprocessing of images that are tokens of a text."""

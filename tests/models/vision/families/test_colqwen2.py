@@ -14,7 +14,7 @@ from embedwell_models.description import model_fingerprint
 from embedwell_models.description.footprint import Footprint
 from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_vision.images.pages import PatchPages
+from embedwell_vision.images.patches import PatchPreprocessing
 from tests.models.colqwen2 import AREA, write_colqwen2, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near, exactly
@@ -55,9 +55,9 @@ def test_pixels_are_those_of_the_processor(size: tuple[int, int], tmp_path: Path
     processor = write_processor(tmp_path)
     write_config(processor, tmp_path)
     pages = ModelDescription.read(tmp_path).pages
-    assert isinstance(pages, PatchPages)
+    assert isinstance(pages, PatchPreprocessing)
     (pixels,) = pages.images(encoded(picture(*size)), 1 << 20)
-    cut, expected = pages.patches.cut(pixels), processor.process_images([picture(*size)])
+    cut, expected = pages.cut(pixels), processor.process_images([picture(*size)])
     assert expected["image_grid_thw"].tolist() == [[1, cut.rows, cut.columns]]
     assert np.array_equal(cut.values, expected["pixel_values"][0].numpy())
 
@@ -160,11 +160,11 @@ def test_the_files_of_sentence_transformers_may_state_sizes(tmp_path: Path) -> N
     bounds = {"min_pixels": 4 * AREA, "max_pixels": 6 * AREA}
     save(tmp_path, "sentence_bert_config.json", {"processor_kwargs": bounds})
     pages = ModelDescription.read(tmp_path).pages
-    assert isinstance(pages, PatchPages)
+    assert isinstance(pages, PatchPreprocessing)
     size = {"shortest_edge": 4 * AREA, "longest_edge": 6 * AREA}
     processor: Any = Qwen2VLImageProcessorPil.from_pretrained(tmp_path, size=size)
     for page, data in zip(PICTURES, PAGES, strict=True):
-        cut = pages.patches.cut(pages.images(data, 1 << 20)[0])
+        cut = pages.cut(pages.images(data, 1 << 20)[0])
         expected = processor(page, return_tensors="pt")["pixel_values"]
         assert np.array_equal(cut.values, expected.numpy())
 

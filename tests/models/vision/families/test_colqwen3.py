@@ -17,7 +17,7 @@ from embedwell_models.description.footprint import Footprint
 from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
-from embedwell_vision.images.pages import PatchPages
+from embedwell_vision.images.patches import PatchPreprocessing
 from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.exact import assert_near
@@ -107,10 +107,10 @@ def test_a_vector_has_the_width_of_the_code_by_default(
 def test_pixels_are_those_of_the_code(name: str, size: tuple[int, int], tmp_path: Path) -> None:
     model = write_colqwen3(tmp_path, name)
     pages = ModelDescription.read(tmp_path).pages
-    assert isinstance(pages, PatchPages)
+    assert isinstance(pages, PatchPreprocessing)
     (pixels,) = pages.images(encoded(picture(*size)), 1 << 23)
     processor: Any = Qwen2VLImageProcessorPil.from_pretrained(tmp_path, size=dict(model.of.size))
-    cut, expected = pages.patches.cut(pixels), processor(picture(*size), return_tensors="pt")
+    cut, expected = pages.cut(pixels), processor(picture(*size), return_tensors="pt")
     assert expected["image_grid_thw"].tolist() == [[1, cut.rows, cut.columns]]
     assert np.array_equal(cut.values, expected["pixel_values"].numpy())
     assert pages.tokens(pixels) <= model.of.size["longest_edge"] // AREA
