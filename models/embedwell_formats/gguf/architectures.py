@@ -208,14 +208,14 @@ def _eurobert(metadata: Metadata) -> Config:
     }
 
 
-def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:
+def _gemma3(metadata: Metadata) -> Config:
     pattern = metadata.optional("attention.sliding_window_pattern", 6)
     return {
         "model_type": "gemma3_text",
         "architectures": ["Gemma3TextModel"],
         **_of_decoder(metadata),
         **_rope_scaling(metadata),
-        "use_bidirectional_attention": bidirectional,
+        "use_bidirectional_attention": metadata.architecture == "gemma-embedding",
         "sliding_window": metadata.size("attention.sliding_window"),
         "sliding_window_pattern": pattern,
         "query_pre_attn_scalar": _query_scalar(metadata),
@@ -223,10 +223,6 @@ def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:
         "rope_local_base_freq": metadata.number("rope.freq_base_swa", 10_000.0),
         "hidden_activation": "gelu_pytorch_tanh",
     }
-
-
-def _embedding_gemma(metadata: Metadata) -> Config:
-    return _gemma3(metadata, bidirectional=True)
 
 
 def _query_scalar(metadata: Metadata) -> int:
@@ -300,7 +296,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         _decoder("llama", "LlamaModel"), tensor_names.LLAMA, interleaved=True, decoder=True
     ),
     "gemma3": Architecture(_gemma3, tensor_names.GEMMA, norm_shift=1.0, decoder=True),
-    "gemma-embedding": Architecture(_embedding_gemma, tensor_names.GEMMA, norm_shift=1.0),
+    "gemma-embedding": Architecture(_gemma3, tensor_names.GEMMA, norm_shift=1.0),
 }
 """Architectures that are served, by `general.architecture`."""
 

@@ -5,7 +5,7 @@ llama.cpp's converter shifts, joins and reorders some of them; this module undoe
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from embedwell_formats.gguf.architectures import (
     number_of_layers,
 )
 from embedwell_formats.gguf.blocks import BlockMatrix
-from embedwell_formats.gguf.file import GgufFile, Metadata, TensorInfo
+from embedwell_formats.gguf.file import GgufFile, Metadata
 from embedwell_models.checkpoint.formats import StoredTensor, TensorHeader
 from embedwell_models.checkpoint.tables import Stored, decoded
 from embedwell_models.config import other_files
@@ -49,53 +49,40 @@ class GgufWeights:
         return [self.path, *sorted(self.path.parent.glob(f"*-of-*{other_files.GGUF}"))]
 
     def headers(self) -> Iterator[tuple[str, TensorHeader]]:
-        """Yield name, shape and type of each tensor; raises ModelError as `arrays` does."""
-        for name, info in infos(self.path):
-            yield name, TensorHeader(info.shape, info.kind)
+        """Yield name, shape and type of each tensor; raises ModelError as `tensors` does."""
+        file = GgufFile.read(self.path)
+        metadata = Metadata(file)
+        architecture = find(metadata)
+        for name in _of_encoder(metadata, architecture):
+            (rows, *others), kind = file.tensors[name].shape, file.tensors[name].kind
+            if name == ANSWERS and has_answers(metadata):
+                yield _SCORE, TensorHeader((1, *others), "F32")
+                continue
+            if gate := _gate_of(name, metadata, architecture):
+                rows += file.tensors[gate].shape[0]
+            yield architecture.rename(name), TensorHeader((rows, *others), kind)
 
     def tensors(self) -> Iterator[tuple[str, StoredTensor]]:
-        """Yield the name of each tensor with its numbers; raises ModelError as `arrays` does."""
-        for name, dtype, numbers in arrays(self.path):
-            yield name, StoredTensor(dtype, numbers)
+        """Map the file, and yield the name of each tensor of the encoder with its numbers.
 
-
-def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
-    """Map a file, and yield name, type and numbers of each tensor of the encoder.
-
-    Raises ModelError for a file that cannot be read.
-    """
-    file = GgufFile.read(path)
-    metadata = Metadata(file)
-    architecture = find(metadata)
-    stored = dict(file.arrays())
-    for name in _of_encoder(metadata, architecture):
-        numbers, kind = stored[name], file.tensors[name].kind
-        if name == ANSWERS and has_answers(metadata):
-            yes, no = decoded(numbers)
-            yield _SCORE, "F32", yes[None] - no  # whose sigmoid is the probability of yes
-            continue
-        original = _original(name, numbers, architecture, metadata)
-        if gate := _gate_of(name, metadata, architecture):
-            parts = (stored[gate], numbers) if architecture.gated_first else (numbers, stored[gate])
-            original = _joined(*parts)
-        is_decoded = isinstance(original, np.ndarray) and original.dtype == np.float32
-        yield architecture.rename(name), "F32" if is_decoded else kind, original
-
-
-def infos(path: Path) -> Iterator[tuple[str, TensorInfo]]:
-    """Yield name, shape and type of each tensor of the encoder; raises ModelError as `arrays`."""
-    file = GgufFile.read(path)
-    metadata = Metadata(file)
-    architecture = find(metadata)
-    for name in _of_encoder(metadata, architecture):
-        info = file.tensors[name]
-        if name == ANSWERS and has_answers(metadata):
-            yield _SCORE, replace(info, shape=(1, *info.shape[1:]), kind="F32")
-            continue
-        if gate := _gate_of(name, metadata, architecture):
-            rows = info.shape[0] + file.tensors[gate].shape[0]
-            info = replace(info, shape=(rows, *info.shape[1:]))
-        yield architecture.rename(name), info
+        Raises ModelError for a file that cannot be read.
+        """
+        file = GgufFile.read(self.path)
+        metadata = Metadata(file)
+        architecture = find(metadata)
+        stored = dict(file.arrays())
+        for name in _of_encoder(metadata, architecture):
+            numbers, kind = stored[name], file.tensors[name].kind
+            if name == ANSWERS and has_answers(metadata):
+                yes, no = decoded(numbers)
+                yield _SCORE, StoredTensor("F32", yes[None] - no)  # its sigmoid is that of yes
+                continue
+            original = _original(name, numbers, architecture, metadata)
+            if gate := _gate_of(name, metadata, architecture):
+                parts = (numbers, stored[gate])
+                original = _joined(*(parts[::-1] if architecture.gated_first else parts))
+            is_decoded = isinstance(original, np.ndarray) and original.dtype == np.float32
+            yield architecture.rename(name), StoredTensor("F32" if is_decoded else kind, original)
 
 
 def _of_encoder(metadata: Metadata, architecture: Architecture) -> list[str]:

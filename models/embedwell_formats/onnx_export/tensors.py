@@ -55,33 +55,28 @@ class OnnxWeights:
         return Graph.read(self.path).files
 
     def headers(self) -> Iterator[tuple[str, TensorHeader]]:
-        """Yield name, shape and type of each tensor; raises ModelError as `arrays` does."""
+        """Yield name, shape and type of each tensor; raises ModelError as `tensors` does."""
         for name, source in sources(self.path).items():
             yield name, TensorHeader(source.shape, source.numbers.kind)
 
     def tensors(self) -> Iterator[tuple[str, StoredTensor]]:
-        """Yield the name of each tensor with its numbers; raises ModelError as `arrays` does."""
-        for name, dtype, numbers in arrays(self.path):
-            yield name, StoredTensor(dtype, numbers)
+        """Map the files, and yield the name of each tensor with its numbers.
 
-
-def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
-    """Map a file and those with its weights, and yield name, type and numbers of each tensor.
-
-    A transposed matrix is turned whenever it is read, so that no copy stays. Raises ModelError for
-    a file that cannot be read, and for a graph whose weights have no names.
-    """
-    map_once = cache(_mapped)
-    for name, source in sources(path).items():
-        numbers = source.numbers
-        plain = _plain(numbers, map_once(numbers.file))
-        # The numbers are at any address, but numpy's and torch's code wants whole ones.
-        whole = _turned(name, plain) if source.transposed else np.require(plain, requirements="A")
-        yield name, numbers.kind, whole
+        A transposed matrix is turned whenever it is read, so that no copy stays. Raises ModelError
+        for a file that cannot be read, and for a graph whose weights have no names.
+        """
+        map_once = cache(_mapped)
+        for name, source in sources(self.path).items():
+            plain = _plain(source.numbers, map_once(source.numbers.file))
+            if source.transposed:
+                array: Stored = _turned(name, plain)
+            else:  # the numbers are at any address, but numpy's and torch's code wants whole ones
+                array = np.require(plain, requirements="A")
+            yield name, StoredTensor(source.numbers.kind, array)
 
 
 def sources(path: Path) -> Mapping[str, TensorSource]:
-    """Return the places of the tensors by name; raises ModelError as `arrays` does."""
+    """Return the places of the tensors by name; raises ModelError as `tensors` does."""
     graph = Graph.read(path)
     _refuse_changed_graphs(graph)
     tensors: dict[str, TensorSource] = {}

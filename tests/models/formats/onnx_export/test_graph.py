@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell_formats.onnx_export import tensors
 from embedwell_formats.onnx_export.graph import Graph
+from embedwell_formats.onnx_export.tensors import OnnxWeights, sources
 from embedwell_models.checkpoint.tables import decoded
 from embedwell_models.errors import ModelError
 from tests.models.hub_server import POINTER
@@ -21,8 +21,8 @@ CONSTANTS = [tensor("w", MATRIX), tensor("v", MATRIX), tensor("pooler.bias", MAT
 
 
 def read(path: Path) -> None:
-    for _, _, numbers in tensors.arrays(path):
-        decoded(numbers)
+    for _, stored in OnnxWeights(path).tensors():
+        decoded(stored.array)
 
 
 def test_a_file_that_was_cut_is_refused(tmp_path: Path) -> None:
@@ -95,23 +95,23 @@ def test_nodes_may_have_any_number_of_inputs_and_no_outputs(
     bare = b"".join(field(1, each) for each in inputs) + field(4, operator)
     constants = [tensor("norm.bias", MATRIX[0]), tensor("w", MATRIX)]
     path = write(tmp_path / "model.onnx", [bare], constants)
-    assert "norm.bias" in tensors.sources(path)
+    assert "norm.bias" in sources(path)
 
 
 def test_packed_shapes_are_read(tmp_path: Path) -> None:
     shape = field(1, varint(2) + varint(3))
     constant = shape + field(2, 1) + field(8, "norm.weight") + field(9, MATRIX.tobytes())
     path = write(tmp_path / "model.onnx", [], [constant])
-    ((_, _, numbers),) = tensors.arrays(path)
-    np.testing.assert_array_equal(decoded(numbers), MATRIX)
+    ((_, stored),) = OnnxWeights(path).tensors()
+    np.testing.assert_array_equal(decoded(stored.array), MATRIX)
 
 
 def test_numbers_in_a_file_beside_it(tmp_path: Path) -> None:
     (tmp_path / "model.onnx_data").write_bytes(bytes(8) + MATRIX.tobytes())
     constant = tensor("a.weight", MATRIX, {"location": "model.onnx_data", "offset": 8})
     path = write(tmp_path / "model.onnx", [], [constant, tensor("b.weight", MATRIX)])
-    arrays = {name: numbers for name, _, numbers in tensors.arrays(path)}
-    np.testing.assert_array_equal(decoded(arrays["a.weight"]), MATRIX)
+    stored = dict(OnnxWeights(path).tensors())
+    np.testing.assert_array_equal(decoded(stored["a.weight"].array), MATRIX)
     assert Graph.read(path).files == [path, tmp_path / "model.onnx_data"]
 
 

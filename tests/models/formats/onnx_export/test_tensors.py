@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import AutoModel, BertConfig, PreTrainedConfig, Qwen3Config
 
-from embedwell_formats.onnx_export import tensors
+from embedwell_formats.onnx_export.tensors import OnnxWeights, sources
 from embedwell_models.checkpoint.tables import decoded
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
@@ -36,7 +36,7 @@ def weight(name: str, shape: Sequence[int]) -> Floats:
 
 
 def read(path: Path) -> dict[str, Floats]:
-    return {name: decoded(numbers) for name, _, numbers in tensors.arrays(path)}
+    return {name: decoded(stored.array) for name, stored in OnnxWeights(path).tensors()}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_real_export_has_the_weights_of_its_model(file: str, config: PreTraine
     assert {name for name in expected if not name.startswith("pooler.")} == actual.keys()
     for name, numbers in actual.items():
         np.testing.assert_array_equal(numbers, weight(name, expected[name]), err_msg=name)
-    for name, source in tensors.sources(DATA / file).items():
+    for name, source in sources(DATA / file).items():
         assert source.shape == expected[name]
 
 
@@ -196,7 +196,7 @@ def test_types_of_numbers(tmp_path: Path, stored: Numbers, field: int, kind: str
     turned = np.ascontiguousarray(stored.T)
     constants = [tensor("norm.weight", stored, raw=field), tensor("w", turned, raw=field)]
     path = write(tmp_path / "model.onnx", nodes, constants)
-    assert [each for _, each, _ in tensors.arrays(path)] == [kind, kind]
+    assert [each.dtype for _, each in OnnxWeights(path).tensors()] == [kind, kind]
     for numbers in read(path).values():
         np.testing.assert_array_equal(numbers, MATRIX)
         assert numbers.flags.c_contiguous and numbers.flags.aligned
