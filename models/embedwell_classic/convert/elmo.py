@@ -33,7 +33,8 @@ def convert_elmo(source: Path, target: Path) -> None:
         import h5py
     except ImportError:
         raise ModelError(f"{source}: its weights are in HDF5: pip install h5py") from None
-    options = read_object(_options_file(source))
+    named = source.with_name(source.stem.removesuffix("_weights") + "_options.json")
+    options = read_object(named if named.is_file() else source.with_name("options.json"))
     problem = "or its options are not files of ELMo"
     with encoder_folder(source, target, problem) as scratch, h5py.File(source) as file:
         config = _config(options)
@@ -43,11 +44,6 @@ def convert_elmo(source: Path, target: Path) -> None:
         write_json(scratch / "config.json", config)
         write_json(scratch / CHARACTER_FILE, {"split_punctuation": True})
         write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
-
-
-def _options_file(source: Path) -> Path:
-    named = source.with_name(source.stem.removesuffix("_weights") + "_options.json")
-    return named if named.is_file() else source.with_name("options.json")
 
 
 def _config(options: Mapping[str, Any]) -> dict[str, Any]:

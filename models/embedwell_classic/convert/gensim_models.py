@@ -76,16 +76,10 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it contains {module}.{name}, which is not allowed")
 
 
-def _saved_class(path: Path) -> str:
-    """Return the name of the class of gensim that saved a file; "" for another file."""
-    match = _CLASS.search(other_files.start(path, _HEAD))
-    return match[1].decode() if match else ""
-
-
 def refuse_word_vectors(path: Path) -> None:
     """Raise ModelError, with how to export it, for an object of gensim other than a Doc2Vec."""
-    name = _saved_class(path)
-    if name not in ("", _DOC2VEC):
+    match = _CLASS.search(other_files.start(path, _HEAD))
+    if match and (name := match[1].decode()) != _DOC2VEC:
         program = _EXPORTS.get(name, _EXPORT_OF_VECTORS).format(str(path))
         raise ModelError(
             f"{path} is a {name} as gensim's own save() writes it. Export its vectors, and convert "

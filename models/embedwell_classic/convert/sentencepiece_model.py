@@ -82,8 +82,10 @@ class SentencePieceModel:
         if not table:
             return []
         steps: list[Normalizer] = [normalizers.Precompiled(table)]
+        decomposed = unicodedata.normalize("NFD", _COMPOSED)
+        composes = self.processor.normalize(decomposed).strip("▁") == _COMPOSED
         # The second NFC is for half-width kana, which become a letter and a mark.
-        return [normalizers.NFC(), *steps, normalizers.NFC()] if self._composes() else steps
+        return [normalizers.NFC(), *steps, normalizers.NFC()] if composes else steps
 
     def normalize_characters(self, rust: Tokenizer) -> None:
         """Make a tokenizer normalise characters like this file."""
@@ -101,10 +103,6 @@ class SentencePieceModel:
                 for new in (own if isinstance(step, normalizers.Precompiled) else [step])
             ]
         rust.normalizer = normalizers.Sequence(steps)
-
-    def _composes(self) -> bool:
-        decomposed = unicodedata.normalize("NFD", _COMPOSED)
-        return bool(self.processor.normalize(decomposed).strip("▁") == _COMPOSED)
 
 
 def refuse_other_pieces(path: Path, model: SentencePieceModel, rust: Tokenizer) -> None:

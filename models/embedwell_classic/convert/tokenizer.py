@@ -45,7 +45,10 @@ def convert(source: Path, target: Path) -> None:
     if not getattr(fast, "is_fast", False):
         raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
     for path in sorted(source.glob("*.model")):
-        _follow_sentencepiece(path, fast.backend_tokenizer)
+        model, rust = SentencePieceModel.read(path), fast.backend_tokenizer
+        refuse_other_pieces(path, model, rust)
+        model.normalize_characters(rust)
+        warn_of_variants(path, model, rust)
     try:
         fast.save_pretrained(target)
     except Exception as error:  # a part of the tokenizer is written in Python
@@ -55,13 +58,6 @@ def convert(source: Path, target: Path) -> None:
         raise ModelError(
             f"{source}: tokenizer.json would not split texts as {type(original).__name__} does"
         )
-
-
-def _follow_sentencepiece(path: Path, rust: Rust) -> None:
-    model = SentencePieceModel.read(path)
-    refuse_other_pieces(path, model, rust)
-    model.normalize_characters(rust)
-    warn_of_variants(path, model, rust)
 
 
 def _load(source: Path) -> Any:

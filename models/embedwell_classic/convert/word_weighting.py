@@ -46,23 +46,14 @@ class WordCounts:
         return cls(words, texts, total)
 
 
-def sif_weight(count: int, total: int) -> float:
-    """Return a / (a + p) for a word with frequency p = count / total.
-
-    Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
-    """
-    return _SMOOTHING / (_SMOOTHING + count / total)
-
-
-def idf_weight(texts: int, total: int) -> float:
-    """Return ln((1 + N) / (1 + n)) + 1 for a word in n of N texts, as scikit-learn computes it."""
-    return math.log((1 + total) / (1 + texts)) + 1
-
-
 def weight_function(
     weighting: Weighting, counts: WordCounts | None, trained: Mapping[str, int]
 ) -> Callable[[str], float]:
     """Return the function from a word to its weight.
+
+    idf is ln((1 + N) / (1 + n)) + 1 for a word in n of N texts, as scikit-learn computes it. sif is
+    a / (a + p) for a word with the frequency p (Arora et al. 2017, "A simple but tough-to-beat
+    baseline for sentence embeddings").
 
     counts: the counts of a corpus. trained: the counts in the file of the vectors. Raises
     ModelError if the weighting needs counts that are missing.
@@ -70,14 +61,14 @@ def weight_function(
     if weighting == "idf":
         if counts is None:
             raise ModelError("idf weights need a corpus with a text in each line: --corpus FILE")
-        return lambda word: idf_weight(counts.texts.get(word, 0), counts.total)
+        return lambda word: math.log((1 + counts.total) / (1 + counts.texts.get(word, 0))) + 1
     words = counts.words if counts is not None else trained
     total = sum(words.values())
     if not total:
         raise ModelError(
             "the file has no word counts; sif weights then need a corpus: --corpus FILE"
         )
-    return lambda word: sif_weight(words.get(word, 0), total)
+    return lambda word: _SMOOTHING / (_SMOOTHING + words.get(word, 0) / total)
 
 
 def lines(path: Path) -> list[str]:

@@ -17,7 +17,6 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.vectors import Floats
 
 _PRIMES = (31, 43, 59, 61, 73, 97, 103, 113, 137, 149, 157, 173, 181, 193, 211, 223)
 _BLOCK = 1024  # characters whose windows are in memory at once
@@ -110,13 +109,12 @@ class CanineEncoder(CustomLayersEncoder):
         self._downsampled_norm = build.norm("downsampling_norm")
         self._upsampled_norm = build.norm("upsampling_norm")
 
-    def part(self, name: str, batch: Batch) -> Floats:
+    def summand(self, name: str, batch: Batch) -> Tensor:
         """Return one of the embeddings whose sum is the input: (T, D)."""
         ids, positions = (
             torch.from_numpy(rows).to(self.device) for rows in (batch.ids, batch.positions)
         )
-        part: Floats = self._embeddings.part(name, ids, positions).cpu().numpy()
-        return part
+        return self._embeddings.part(name, ids, positions)
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers: (T, D)."""

@@ -96,9 +96,15 @@ class CustomLayersEncoder(SequentialEncoder, ABC):
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers, on the device: (T, D)."""
 
-    @abstractmethod
+    def summand(self, name: str, batch: Batch) -> Tensor:
+        """Return a summand of the first layer's input on the device; by default the whole input."""
+        return self.hidden(batch, 0)
+
+    @torch.inference_mode()
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the input vectors of the first layer, or one of their summands."""
+        part: Floats = self.summand(name, batch).cpu().numpy()
+        return part
 
     def pooled_states(self, batch: Batch) -> PooledStates:
         """Compute the last states that are pooled; by default the states of tokens."""

@@ -24,7 +24,6 @@ from embedwell_classic.encoders.lstm import Clips, lstm_layers, sigmoid, time_st
 from embedwell_classic.families.elmo import BYTES
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.torch_backend.linear import Linear
-from embedwell_models.vectors import Floats
 
 # The bytes of UTF-8 are followed by marks.
 TEXT_START, TEXT_STOP, _WORD_START, _WORD_STOP, _PADDING = range(BYTES, BYTES + 5)
@@ -153,12 +152,8 @@ class ElmoEncoder(CustomLayersEncoder):
         num_layers = self.config.num_layers - 1
         self._layers = lstm_layers(build.weights, build.factory, num_layers, clips)
 
-    def part(self, name: str, batch: Batch) -> Floats:
-        """Return the vectors of words, concatenated with themselves: (T, 2 D)."""
-        return self.states(batch, 0)
-
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
-        """Compute the states of both directions for each id: (T, 2 D)."""
+        """Compute the states of both directions for each id, at first those of words: (T, 2 D)."""
         words = _Words.of(batch)
         states = self._states(batch, words, num_layers)
         ids = np.repeat(np.arange(len(states)), words.lengths)

@@ -24,7 +24,6 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.positions import tables
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
-from embedwell_models.vectors import Floats
 
 
 @dataclass(frozen=True)
@@ -211,10 +210,9 @@ class FunnelEncoder(CustomLayersEncoder):
         self._layers = [(place[0], distinct[place]) for place in order]
         self._decoder = [_layer(build, f"layers.{i}.decoder") for i in range(decoder_layers)]
 
-    def part(self, name: str, batch: Batch) -> Floats:
+    def summand(self, name: str, batch: Batch) -> Tensor:
         """Return the rows of the tokens: (T, D)."""
-        part: Floats = self._table[torch.from_numpy(batch.ids).to(self.device)].cpu().numpy()
-        return part
+        return self._table[torch.from_numpy(batch.ids).to(self.device)]
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers: (T, D).

@@ -16,7 +16,6 @@ from torch import Tensor
 from embedwell_classic.encoders.custom_layers import CustomLayersEncoder, LayerBuilder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
-from embedwell_models.vectors import Floats
 
 PARTS = ("input.weight", "input.bias", "recurrent.weight")
 """Tensors of a layer: (4 C, in), (4 C,), (4 C, D), with gates in torch's order i, f, g, o."""
@@ -47,6 +46,9 @@ class Clips:
     state: float = float("inf")
 
 
+_UNLIMITED = Clips()
+
+
 class LstmLayer:
     """LSTM layer that computes the states of all tokens: (T, in) -> (T, D).
 
@@ -55,10 +57,10 @@ class LstmLayer:
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], linear: LinearFactory, clips: Clips | None = None
+        self, weights: Mapping[str, Tensor], linear: LinearFactory, clips: Clips = _UNLIMITED
     ) -> None:
         """weights: by the names of PARTS, and PROJECTION if the state is projected."""
-        self._clips = clips or Clips()
+        self._clips = clips
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, see below: one tanh then computes all gates.
         half = weights["input.bias"].new_tensor([0.5, 0.5, 1.0, 0.5])
         self._cells = len(weights["input.bias"]) // 4
@@ -104,7 +106,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def lstm_layers(
-    weights: Mapping[str, Tensor], linear: LinearFactory, count: int, clips: Clips | None = None
+    weights: Mapping[str, Tensor], linear: LinearFactory, count: int, clips: Clips = _UNLIMITED
 ) -> list[list[LstmLayer]]:
     """Build layers of both directions from tensors such as layers.0.forward.input.weight."""
 
@@ -128,10 +130,6 @@ class BiLstmEncoder(CustomLayersEncoder):
         super().__init__(build)
         self._table = build.tensor("token_table")
         self._layers = lstm_layers(build.weights, build.factory, self.config.num_layers)
-
-    def part(self, name: str, batch: Batch) -> Floats:
-        """Return the rows of the table for the token ids: (T, embedding size)."""
-        return self.states(batch, 0)
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the concatenated forward and backward states: (T, D)."""

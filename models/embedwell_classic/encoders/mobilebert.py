@@ -17,7 +17,6 @@ from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.vectors import Floats
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,9 @@ class MobileBertEncoder(CustomLayersEncoder):
         self._trigram, self._norm = build.linear("trigram"), _norm(build, "norm")
         self._layers = [_layer(build, f"layers.{i}") for i in range(self.config.num_layers)]
 
-    def part(self, name: str, batch: Batch) -> Floats:
+    def summand(self, name: str, batch: Batch) -> Tensor:
         """Return one of the summed embeddings; a token's also reads both neighbours: (T, D)."""
-        part: Floats = self._parts(batch)[name]().cpu().numpy()
-        return part
+        return self._parts(batch)[name]()
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers: (T, D)."""
