@@ -223,16 +223,17 @@ def _embed_folder(
     kind = "image" if job.columns.text is None else "input" if job.columns.image else "text"
     progress = EmbedProgress(sys.stderr, kind)
     with ExitStack() as stack:
+
+        def load(precision: str | None) -> "TextEncoder":
+            if not job.columns.image:
+                return stack.enter_context(_encoder(flags, precision, factor))
+            from embedwell_bulk.local_images import load_local_images
+
+            settings, has_texts = _settings(flags, precision), job.columns.text is not None
+            return load_local_images(settings, flags["prompt"], has_texts, factor)
+
         try:
-            counts = run(
-                job,
-                lambda precision: (
-                    _image_encoder(flags, precision, job.columns.text is not None, factor)
-                    if job.columns.image
-                    else stack.enter_context(_encoder(flags, precision, factor))
-                ),
-                progress,
-            )
+            counts = run(job, load, progress)
         except BulkError as error:
             raise click.ClickException(str(error)) from None
         except (SystemExit, KeyboardInterrupt):
@@ -273,14 +274,6 @@ def _settings(flags: Mapping[str, Any], precision: str | None = None) -> "Settin
     if precision is not None and settings.dtype == "auto":
         return settings.model_copy(update={"dtype": precision})
     return settings
-
-
-def _image_encoder(
-    flags: Mapping[str, Any], precision: str | None, texts: bool, pool_factor: int
-) -> "TextEncoder":
-    from embedwell_bulk.local_images import load_local_images
-
-    return load_local_images(_settings(flags, precision), flags["prompt"], texts, pool_factor)
 
 
 @contextmanager

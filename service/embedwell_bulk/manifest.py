@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from pyarrow import Buffer
 
 from embedwell import __version__
 from embedwell_bulk import BulkError
@@ -82,7 +81,10 @@ class Manifest:
         """Write the files of a part, then record it as complete. Raises BulkError."""
         for name, content in files.items():
             folder.write(name, content)
-        described = {name: _describe(content) for name, content in files.items()}
+        described = {
+            name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in files.items()
+        }
         self.parts[part] = {"part": part, **counts, "files": described}
         self.write(folder, complete=False)
 
@@ -132,7 +134,3 @@ def _differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-def _describe(content: bytes | Buffer) -> dict[str, Any]:
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -193,12 +193,12 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     """
     require("evaluate", "scipy", "sklearn")
     from embedwell_lab.evaluation.report import report_results, take_report_options
-    from embedwell_lab.evaluation.scoring import Baseline, score
+    from embedwell_lab.evaluation.scoring import baseline, score
 
     report = take_report_options(flags)
     files = _read_tasks(flags)
     model, results = _score_each(partial(score, files), precisions, flags)
-    compared = [result for name in baselines for result in score(files, Baseline(name).embed, name)]
+    compared = [result for name in baselines for result in score(files, baseline(name), name)]
     report_results(results, model, baselines=compared, **report)
 
 

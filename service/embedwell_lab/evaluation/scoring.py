@@ -157,23 +157,19 @@ BASELINES = tuple(_BASELINE_OPTIONS)
 characters inside words."""
 
 
-class Baseline:
-    """Vectors by scikit-learn's HashingVectorizer, which is not fitted to data."""
+def baseline(name: str) -> Embed:
+    """Return what computes vectors (B, BASELINE_DIMENSIONS) by scikit-learn, without fitting.
 
-    def __init__(self, name: str) -> None:
-        """name: one of BASELINES."""
-        from sklearn.feature_extraction.text import (  # type: ignore[import-untyped]
-            HashingVectorizer,
-        )
+    name: one of BASELINES.
+    """
+    from sklearn.feature_extraction.text import (  # type: ignore[import-untyped]
+        HashingVectorizer,
+    )
 
-        self._vectorizer = HashingVectorizer(
-            n_features=BASELINE_DIMENSIONS,
-            alternate_sign=False,
-            norm=None,
-            **_BASELINE_OPTIONS[name],
-        )
-
-    def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
-        """Compute the vectors of B texts: (B, BASELINE_DIMENSIONS)."""
-        vectors: Floats = self._vectorizer.transform(texts).toarray().astype(np.float32)
-        return vectors
+    vectorizer = HashingVectorizer(
+        n_features=BASELINE_DIMENSIONS,
+        alternate_sign=False,
+        norm=None,
+        **_BASELINE_OPTIONS[name],
+    )
+    return lambda texts, role: vectorizer.transform(texts).toarray().astype(np.float32)

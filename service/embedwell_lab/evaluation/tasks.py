@@ -223,16 +223,14 @@ class Classification(Labelled):
         from sklearn.metrics import accuracy_score, f1_score
         from sklearn.model_selection import StratifiedKFold, cross_val_predict  # type: ignore[import-untyped]
 
-        folds = StratifiedKFold(self._folds(), shuffle=True, random_state=_SEED)
+        count = min(_FOLDS, int(np.bincount(self.labels).min()))
+        folds = StratifiedKFold(count, shuffle=True, random_state=_SEED)
         classifier: Any = LogisticRegression(max_iter=1000)
         predicted = cross_val_predict(classifier, normalize(vectors[0]), self.labels, cv=folds)
         return {
             "accuracy": 100 * float(accuracy_score(self.labels, predicted)),
             "macro_f1": 100 * float(f1_score(self.labels, predicted, average="macro")),
         }
-
-    def _folds(self) -> int:
-        return min(_FOLDS, int(np.bincount(self.labels).min()))
 
 
 def read_clustering(path: Path, column: str | None, label: str) -> Clustering:

@@ -13,8 +13,8 @@ from embedwell_lab.evaluation.retrieval import Retrieval
 from embedwell_lab.evaluation.scoring import (
     BASELINE_DIMENSIONS,
     BASELINES,
-    Baseline,
     Variant,
+    baseline,
     score,
     variants,
 )
@@ -87,15 +87,15 @@ def test_the_command_offers_all() -> None:
     ],
 )
 def test_products_are_those_of_counts_by_a_vocabulary(name: str, options: dict[str, bool]) -> None:
-    vectors = Baseline(name).embed(TEXTS)
+    vectors = baseline(name)(TEXTS, None)
     counts = CountVectorizer(**options).fit_transform(TEXTS).toarray()
     assert vectors.shape == (len(TEXTS), BASELINE_DIMENSIONS) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors @ vectors.T, counts @ counts.T)
 
 
 def test_a_text_has_the_same_vector_among_others() -> None:
-    baseline = Baseline("n-grams")
-    np.testing.assert_array_equal(baseline.embed(TEXTS)[1], baseline.embed(TEXTS[1:2])[0])
+    embed = baseline("n-grams")
+    np.testing.assert_array_equal(embed(TEXTS, None)[1], embed(TEXTS[1:2], None)[0])
 
 
 VECTORS = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
