@@ -61,29 +61,24 @@ class FilledPatchPreprocessing(PatchPreprocessing):
         # The encoder maps a pixel to the numbers from -1 to 1.
         scale = Normalization.read(options.with_values({"do_normalize": False})).scale
         return cls(
+            spec=spec,
             min_pixels=0,
             max_pixels=tokens * side**2,
             resample=resampling(options),
             normalization=Normalization(scale, (0.5,) * 3, (0.5,) * 3),
-            patch=spec.patch_size,
-            merge=spec.merge,
-            frames=spec.frames,
-            id=spec.id,
-            placeholder=spec.placeholder,
             around=around,
         )
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height of the resized image, whose proportions are about kept."""
-        side = self.patch * self.merge
         factor = math.sqrt(self.max_pixels / (width * height))
-        columns, rows = (math.floor(factor * length / side) for length in (width, height))
-        most = self.max_pixels // side**2
+        columns, rows = (math.floor(factor * length / self.side) for length in (width, height))
+        most = self.max_pixels // self.side**2
         if not rows:  # a strip is one block high, or wide
             columns, rows = min(width // height, most), 1
         elif not columns:
             columns, rows = 1, min(height // width, most)
-        return columns * side, rows * side
+        return columns * self.side, rows * self.side
 
 
 def files(folder: Path) -> list[Path]:

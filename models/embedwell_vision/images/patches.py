@@ -64,28 +64,23 @@ class Patches:
 class PatchPreprocessing:
     """Resizing to whole blocks of patches, and normalisation of the pixel values.
 
-    min_pixels, max_pixels: bounds of the resized image. resample: Pillow's filter. patch, merge:
-    pixels of a patch's side, and patches of a block's side. frames: frames of a patch; an image has
-    the same in each. id, placeholder: id and text of each token of an image. around: text before
-    and after the tokens of an image. earlier: bounds of a resizing before the other one; None if
-    there is none. takes_prompt: whether a prompt precedes a text with images. single: whether an
-    image is an input of its own, without texts. pooled: see ImageTokenSpec.
+    spec: of the encoder; an image has the same in each frame of a patch. min_pixels, max_pixels:
+    bounds of the resized image. resample: Pillow's filter. around: text before and after the tokens
+    of an image. earlier: bounds of a resizing before the other one; None if there is none.
+    takes_prompt: whether a prompt precedes a text with images. single: whether an image is an input
+    of its own, without texts.
     """
+
+    spec: ImageTokenSpec
 
     min_pixels: int
     max_pixels: int
     resample: "Image.Resampling"
     normalization: Normalization
-    patch: int
-    merge: int
-    frames: int
-    id: int
-    placeholder: str
     around: tuple[str, str]
     earlier: tuple[int, int] | None = None
     takes_prompt: bool = True
     single: bool = False
-    pooled: tuple[int, int] | None = None
 
     @classmethod
     def read(
@@ -119,19 +114,19 @@ class PatchPreprocessing:
             for of_file, bound in zip(_bounds(options), bounds, strict=True)
         )
         return cls(
+            spec=spec,
             min_pixels=least,
             max_pixels=most,
             resample=resampling(options),
-            patch=spec.patch_size,
-            merge=spec.merge,
-            frames=spec.frames,
-            id=spec.id,
-            placeholder=spec.placeholder,
             around=around,
             earlier=earlier,
-            pooled=spec.pooled,
             normalization=Normalization.read(options),
         )
+
+    @property
+    def side(self) -> int:
+        """Pixels of the side of a block of patches."""
+        return self.spec.patch_size * self.spec.merge
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
         """Decode and resize an encoded image: (height, width, 3).
@@ -141,7 +136,7 @@ class PatchPreprocessing:
         image = decode(data, max_pixels)
         if self.earlier:
             _check_strip(image.width, image.height)
-            sizes = _resized(image.size, self.patch * self.merge, self.earlier, least=1)
+            sizes = _resized(image.size, self.side, self.earlier, least=1)
             longest = _MAX_RATIO * min(sizes)
             image = image.resize((min(sizes[0], longest), min(sizes[1], longest)))
         width, height = self.resized(image.width, image.height)
@@ -156,12 +151,12 @@ class PatchPreprocessing:
         """Return the width and height of the resized image; raises ImageError for a strip."""
         _check_strip(width, height)
         bounds = self.min_pixels, self.max_pixels
-        return _resized((width, height), self.patch * self.merge, bounds, least=0)
+        return _resized((width, height), self.side, bounds, least=0)
 
     def tokens(self, pixels: Pixels) -> int:
         """Return the number of tokens of a resized image."""
         height, width, _ = pixels.shape
-        return int(height * width // (self.patch * self.merge) ** 2)
+        return int(height * width // self.side**2)
 
     def text(self, parts: Sequence[str | Pixels]) -> str:
         """Return the text of an input of texts and resized images, in order."""
@@ -169,22 +164,22 @@ class PatchPreprocessing:
         return "".join(
             part
             if isinstance(part, str)
-            else f"{before}{self.placeholder * self.tokens(part)}{after}"
+            else f"{before}{self.spec.placeholder * self.tokens(part)}{after}"
             for part in parts
         )
 
     def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
-        check_image_tokens(ids, self.id, self.placeholder, [*map(self.tokens, images)])
+        check_image_tokens(ids, self.spec.id, self.spec.placeholder, [*map(self.tokens, images)])
 
     def pooled_tokens(self, ids: TokenIds) -> tuple[int, int]:
         """Return the index of the first token that is pooled, and that after the last.
 
         Raises ImageTokensError for an image whose last token is cut off.
         """
-        if self.pooled is None:
+        if self.spec.pooled is None:
             return 0, len(ids)
-        first, last = (np.flatnonzero(np.asarray(ids) == id).tolist() for id in self.pooled)
+        first, last = (np.flatnonzero(np.asarray(ids) == id).tolist() for id in self.spec.pooled)
         if not (first and last):
             raise ImageTokensError(
                 f"the image does not fit into the {len(ids)} tokens that are read"
@@ -193,14 +188,14 @@ class PatchPreprocessing:
 
     def cut(self, pixels: Pixels) -> Patches:
         """Normalise a resized image and cut it to patches."""
-        merge, patch = self.merge, self.patch
+        merge, patch = self.spec.merge, self.spec.patch_size
         rows, columns = (length // patch for length in pixels.shape[:2])
         blocks = pixels.reshape(
             *(rows // merge, merge, patch, columns // merge, merge, patch, pixels.shape[2])
         )
         # Axes: block row and column, row and column in the block, channel, pixel row and column.
         ordered = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
-        values = normalised_patches(ordered, self.normalization.table(), self.frames)
+        values = normalised_patches(ordered, self.normalization.table(), self.spec.frames)
         return Patches(values, rows, columns)
 
 

@@ -12,7 +12,8 @@ from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_vision.images.patches import PatchPreprocessing, files
+from embedwell_vision.images.patches import PatchPreprocessing
+from embedwell_vision.images.preprocessing import files
 from embedwell_vision.specs import ImageTokenSpec
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import PROCESSOR, write_model
