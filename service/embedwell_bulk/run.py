@@ -78,7 +78,7 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     encoder = load(stored["run"]["precision"] if stored else None)
     of_tokens = encoder.description.get("output") == MULTI
     part_rows = job.part_rows or (PART_ROWS_OF_TOKENS if of_tokens else PART_ROWS)
-    folder_columns = source.partitions.schema.names
+    folder_columns = source.folder_columns.names
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),

@@ -37,32 +37,16 @@ _PARSERS: Mapping[str, Parser] = {
 }
 
 
-@dataclass(frozen=True)
-class PartitionColumns:
-    """Columns that the folders of files name, as Hive and Spark write them: lang=en/part-0.parquet.
+def _folder_columns(files: Sequence[InputFile]) -> pa.Schema:
+    """Return the columns that folders name, as Hive and Spark write them: lang=en/part-0.parquet.
 
-    Their type is int32 if each value of a column is such a number, else string. A file whose own
-    columns have one of these names has its own values.
+    Their type is int32 if each value of a column is such a number, else string, as pyarrow infers
+    it. A file whose own columns have one of these names has its own values.
     """
-
-    schema: pa.Schema
-
-    @classmethod
-    def of(cls, files: Sequence[InputFile]) -> "PartitionColumns":
-        """Infer the types from the folders of all files, as pyarrow does."""
-        names = dict.fromkeys(name for file in files for name in _names(file))
-        texts = pa.schema([(name, pa.string()) for name in names])
-        values = [_values(file, texts) for file in files]
-        kinds = {name: _kind([each.get(name) for each in values]) for name in names}
-        return cls(pa.schema([*kinds.items()]))
-
-    def fields(self, file: InputFile) -> list[pa.Field]:
-        """Return the columns that the folders of a file name."""
-        return [self.schema.field(name) for name in _names(file)]
-
-    def values(self, file: InputFile) -> Mapping[str, Any]:
-        """Return the values of a file by column."""
-        return _values(file, self.schema)
+    names = dict.fromkeys(name for file in files for name in _names(file))
+    texts = pa.schema([(name, pa.string()) for name in names])
+    values = [_values(file, texts) for file in files]
+    return pa.schema([(name, _kind([each.get(name) for each in values])) for name in names])
 
 
 def _names(file: InputFile) -> list[str]:
@@ -90,20 +74,21 @@ def _kind(values: Sequence[str | None]) -> pa.DataType:
 class Source:
     """Files with the same columns.
 
-    schema: schema of the columns that are read; texts and paths are strings. skip_damaged: whether
-    to leave out the rest of a damaged file, with a row that has the reason, instead of ending.
+    folder_columns: the columns that folders name. skip_damaged: whether to leave out the rest of a
+    damaged file, with a row that has the reason, instead of ending. schema: schema of the columns
+    that are read; texts and paths are strings.
     """
 
     files: list[InputFile]
     columns: Columns
-    partitions: PartitionColumns
+    folder_columns: pa.Schema
     skip_damaged: bool
     schema: pa.Schema
 
     @classmethod
     def open(cls, files: list[InputFile], columns: Columns, skip_damaged: bool = False) -> "Source":
         """Take the columns of the first file with rows. Raises BulkError if others differ."""
-        source = cls(files, columns, PartitionColumns.of(files), skip_damaged, pa.schema([]))
+        source = cls(files, columns, _folder_columns(files), skip_damaged, pa.schema([]))
         schemas = ((file, source._schema(file)) for file in files)
         first, schema = next(((file, schema) for file, schema in schemas if schema), (None, None))
         if first is None or schema is None:
@@ -152,13 +137,13 @@ class Source:
             raise BulkError(f"{file.address}: {error}") from None
 
     def _with_folder_values(self, records: Iterator[Record], file: InputFile) -> Iterator[Record]:
-        folder_values = self.partitions.values(file)
+        folder_values = _values(file, self.folder_columns)
         for number, values, reason in records:
             yield number, None if values is None else {**folder_values, **values}, reason
 
     def _arrow(self, file: InputFile) -> Iterator[tuple[Rows, float]]:
         with open_arrow(file, uncompressed_suffix(file.path)) as reader:
-            folder_values = self.partitions.values(file)
+            folder_values = _values(file, self.folder_columns)
             missing = {n: v for n, v in folder_values.items() if n not in reader.schema.names}
             missing = {n: v for n, v in missing.items() if n in self.schema.names}
             origin = self.schema, self.columns.inputs, file.address, missing
@@ -193,9 +178,9 @@ class Source:
         else:
             with open_arrow(file, uncompressed_suffix(file.path)) as reader:
                 schema = reader.schema
-        for field in self.partitions.fields(file):
-            if field.name not in schema.names:
-                schema = schema.append(field)
+        for name in _names(file):
+            if name not in schema.names:
+                schema = schema.append(self.folder_columns.field(name))
         return _chosen(schema, file, self.columns)
 
 
