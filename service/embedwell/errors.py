@@ -32,8 +32,9 @@ ServiceError
     └── UnknownHttpVersion 505   unsupported_http_version
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 from embedwell_models.errors import InputError, TooLongError, TooManyTokensError, UnpairedTextError
 from embedwell_models.outputs.names import DECISION, LABELS
@@ -53,6 +54,8 @@ class ServiceError(Exception):
 
     status = 500
     code = "internal_error"
+    own_headers: ClassVar[Mapping[str, str]] = {}
+    """Headers of every response of the class."""
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class ServiceError(Exception):
         self.headers: dict[str, str] = {}
         if retry_after is not None:
             self.headers["retry-after"] = str(max(1, round(retry_after)))
+        self.headers |= self.own_headers
 
     def locate(self, path: Path) -> None:
         """Replace the index among all inputs of the request with the path to the input."""
@@ -153,10 +157,7 @@ class NotOffered(BadRequest):
 
 class Unauthorized(ServiceError):
     status, code = 401, "invalid_api_key"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.headers["www-authenticate"] = "Bearer"
+    own_headers: ClassVar = {"www-authenticate": "Bearer"}
 
 
 class Forbidden(ServiceError):
@@ -182,9 +183,7 @@ class WrongMethod(ServiceError):
 class ConnectionClosed(ServiceError):
     """An error that closes the connection, as the rest of the request may still arrive."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.headers["connection"] = "close"
+    own_headers: ClassVar = {"connection": "close"}
 
 
 class MalformedRequest(ConnectionClosed):
@@ -236,10 +235,7 @@ class EncodingFailed(ServiceError):
     """An error that would occur again, so OpenAI's client must not retry it like other 500s."""
 
     status, code = 500, "encoding_failed"
-
-    def __init__(self, message: str, *, param: str | None = None, index: int | None = None) -> None:
-        super().__init__(message, param=param, index=index)
-        self.headers["x-should-retry"] = "false"
+    own_headers: ClassVar = {"x-should-retry": "false"}
 
 
 class NotFinite(EncodingFailed):
