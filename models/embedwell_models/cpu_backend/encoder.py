@@ -51,6 +51,9 @@ from embedwell_models.vectors import Doubles, Floats
 class KernelEncoder:
     """Encoder with float32 activations that multiplies in the precision of its weights."""
 
+    prefetch_depth = 0
+    """There is no device besides the CPU."""
+
     def __init__(
         self,
         inputs: InputTables,
@@ -76,11 +79,6 @@ class KernelEncoder:
     def max_concurrent_batches(self) -> int:
         """One for each thread: forward passes share only read-only memory."""
         return process_thread_count()
-
-    @property
-    def prefetch_depth(self) -> int:
-        """Zero: there is no device besides the CPU."""
-        return 0
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""

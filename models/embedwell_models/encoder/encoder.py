@@ -121,15 +121,10 @@ class EncoderWithInputs(Encoder, Inputs, Protocol):
 class SequentialEncoder:
     """Base of encoders that compute one batch after another, such as those that need the GIL."""
 
-    @property
-    def max_concurrent_batches(self) -> int:
-        """One: concurrent forward passes would wait for each other."""
-        return 1
-
-    @property
-    def prefetch_depth(self) -> int:
-        """Zero: the host takes part in every step."""
-        return 0
+    max_concurrent_batches = 1
+    """Concurrent forward passes would wait for each other."""
+    prefetch_depth = 0
+    """The host takes part in every step."""
 
     def warm(self) -> None:
         """Do nothing: no code is compiled."""

@@ -92,16 +92,13 @@ class PairTemplate:
     second_offset: int
 
     @classmethod
-    def detect(
-        cls, rust: tokenizers.Tokenizer, sample: str, segment_offset: int = 0
-    ) -> "PairTemplate":
+    def detect(cls, rust: tokenizers.Tokenizer, segment_offset: int) -> "PairTemplate":
         """Find the special tokens that a tokenizer adds, and the segments in which it puts texts.
 
-        sample: a text with other tokens. segment_offset: number that is added to ids of the second
-        segment; 0 if the model has a single segment.
-
-        Raises ModelError for a segment that the model cannot have.
+        segment_offset: number that is added to ids of the second segment; 0 if the model has a
+        single segment. Raises ModelError for a segment that the model cannot have.
         """
+        sample = sample_text(rust)
         encoding = rust.encode(sample, sample)
         _check_segments(rust, sample, encoding.type_ids, segment_offset)
         offsets = [segment * segment_offset for segment in encoding.type_ids]

@@ -18,7 +18,6 @@ from embedwell_models.tokenizer.special_tokens import (
     PairTemplate,
     SpecialTokens,
     append_text,
-    sample_text,
 )
 from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
@@ -179,7 +178,7 @@ class Tokenizer:
     def pair_template(self, segment_offset: int) -> PairTemplate:
         """Return the special tokens and segments of a pair of texts, see PairTemplate.detect."""
         with panics_as_model_errors(self._folder):
-            return PairTemplate.detect(self._rust, sample_text(self._rust), segment_offset)
+            return PairTemplate.detect(self._rust, segment_offset)
 
     def ids_without_special(self, text: str, limit: float = math.inf) -> Steps[Sequence[int]]:
         """Return all ids of a text, in steps, without special tokens and without truncation.

@@ -135,6 +135,9 @@ class TorchEncoder:
     Vaswani et al. 2017 (arXiv 1706.03762), with the config's arrangement of norms.
     """
 
+    max_concurrent_batches = 1
+    """Concurrent forward passes would wait for the GIL at every operation."""
+
     def __init__(
         self,
         embeddings: InputEmbeddings,
@@ -154,11 +157,6 @@ class TorchEncoder:
     def device(self) -> torch.device:
         """The device of the hidden states."""
         return self._embeddings.device
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """One: concurrent forward passes would wait for the GIL at every operation."""
-        return 1
 
     @property
     def prefetch_depth(self) -> int:
