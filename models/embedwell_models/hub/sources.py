@@ -3,6 +3,7 @@
 import logging
 import os
 import pkgutil
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -32,6 +33,7 @@ _GGUF_FOLDER = "embedwell_formats.gguf.folder:gguf_folder"
 _IMAGE_FOLDERS = "embedwell_vision.linked_folders"
 """Functions that link another model's image encoder, or config.json, to a folder in the cache."""
 _SIMILAR = 0.9  # ratio of difflib
+_HUB_PAGE = re.compile(r"(https?://)?(huggingface|hf)\.co/(?P<name>[\w.-]+/[\w.-]+)")
 
 _NO_WEIGHTS = "neither safetensors nor pytorch_model.bin"
 _OTHER_FORMATS = (
@@ -143,7 +145,11 @@ def _find(model: str, revision: str | None, cache: Path) -> Path:
 
 
 def _question(model: str) -> str:
-    """Ask whether a known model was meant whose name contains this one, or is similar to it."""
+    """Ask whether the model of a hub's page, or a known one of a similar name, was meant."""
+    if page := _HUB_PAGE.match(model):
+        return f"did you mean {page['name']}? Otherwise "
+    if "://" in model:
+        return "addresses are not read; download the model's files, and "
     from embedwell_models.hub.known_models import known_models  # for this message alone
 
     names = (*BUNDLES, *known_models())

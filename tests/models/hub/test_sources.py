@@ -58,6 +58,23 @@ def test_a_part_of_a_known_name_or_a_misspelt_name_is_completed(
         resolve(name, cache=cache)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "https://huggingface.co/a/b-1.5/tree/main",
+            "did you mean a/b-1.5? Otherwise give a folder",
+        ),
+        ("hf.co/a/b-GGUF:Q8_0", "did you mean a/b-GGUF? Otherwise give a folder"),
+        ("s3://bucket/a", "addresses are not read; download the model's files, and give a folder"),
+    ],
+)
+def test_an_address_is_refused_with_what_may_be_given(cache: Path, name: str, told: str) -> None:
+    with pytest.raises(ModelError) as refused:
+        resolve(name, cache=cache)
+    assert str(refused.value).startswith(f"no model {name!r}: {told}, organisation/name")
+
+
 def test_a_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
