@@ -126,6 +126,7 @@ def _shared_snapshot(model: str, revision: str | None, patterns: list[str]) -> P
                 return None
             message = "%s may lack files of %s, as the hub was not asked: %s"
             log.warning(message, found, model, _message(error))
+            return found
     log.info("%s is in the cache of other programs: %s", model, found)
     return found
 
