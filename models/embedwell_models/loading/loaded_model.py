@@ -27,6 +27,7 @@ from embedwell_models.loading.backends import (
     why_torch_for_custom_encoder,
 )
 from embedwell_models.loading.state_heads import with_state_functions
+from embedwell_models.model_files.card import has_modules
 from embedwell_models.precision.measurement_cache import LoadMeasurements
 from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
@@ -264,12 +265,16 @@ def _log_attention_of_code(description: ModelDescription) -> None:
 
 
 def _warn_of_assumed_pooling(description: ModelDescription) -> None:
-    if description.recipe.pooling_source == "assumed":
-        log.warning(
-            "%s states no pooling: %s is assumed; EMBEDWELL_POOLING, or pooling= in Python, names "
-            "another",
-            *(description.path, description.recipe.pooling[0]),
-        )
+    if description.recipe.pooling_source != "assumed":
+        return
+    log.warning(
+        "%s states no pooling: %s is assumed; EMBEDWELL_POOLING, or pooling= in Python, names "
+        "another",
+        *(description.path, description.recipe.pooling[0]),
+    )
+    unused = () if has_modules(description.path) else description.path.glob("*_Pooling/config.json")
+    for path in unused:  # some programs copy a part of a model
+        log.warning("%s has no effect without modules.json: copy the whole model", path)
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:

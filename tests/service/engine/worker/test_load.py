@@ -43,6 +43,17 @@ def test_a_pooling_that_is_assumed_is_logged(
     assert "pooling" not in caplog.text
 
 
+def test_a_pooling_without_the_file_that_lists_it_is_logged(
+    tiny_bert: Folder, threads: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    pooling = tiny_bert() / "1_Pooling"
+    pooling.mkdir()
+    (pooling / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    load(pooling.parent, OPTIONS)
+    message = "config.json has no effect without modules.json: copy the whole model"
+    assert f"{pooling / message}" in caplog.text
+
+
 def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> None:
     folder = tiny_bert()
     for count in (2, 1):
