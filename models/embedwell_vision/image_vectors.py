@@ -95,5 +95,5 @@ class ImageVectors:
         """Return a text with the vectors of the tiles in place of those of its image tokens."""
         batch = self._batch([ids])
         vectors = self._inputs.part("token", batch)
-        vectors[batch.ids == tiled.id] = self._embedder.encode(tiled.tiles(images))
+        vectors[batch.ids == tiled.spec.token_id] = self._embedder.encode(tiled.tiles(images))
         return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)

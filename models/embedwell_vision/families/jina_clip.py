@@ -156,21 +156,12 @@ def _images(options: JsonConfig) -> ImageSpec:
     for key in _IMAGE_STATED:
         if options.get(key, False) is not True:
             raise options.unsupported(key, options.get(key), True)
-    side = options["patch_size"]
-    config = _image_config(options, options["image_size"] // side)
-    encoder = ModelSpec(
-        config=config,
-        tensors=IMAGE_TENSORS,
-        unused=_IMAGE_UNUSED,
-        prefixes=("vision_model.",),
-        shapes=vision.shapes(config, vision.CHANNELS * side**2),
+    size, side = options["image_size"], options["patch_size"]
+    config = _image_config(options, size // side)
+    spec = vision.of_squares(
+        config, IMAGE_TENSORS, size, side, unused=_IMAGE_UNUSED, prefixes=("vision_model.",)
     )
-    return ImageSpec(
-        encoder=encoder,
-        image_size=options["image_size"],
-        patch_size=side,
-        class_token=True,
-    )
+    return replace(spec, class_token=True)
 
 
 def _image_config(options: JsonConfig, grid: int) -> EncoderConfig:

@@ -3,9 +3,10 @@
 An EVA-02 (Fang et al. 2023, arXiv 2303.11331) whose patches are pooled by attention.
 """
 
+from dataclasses import replace
+
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.config.model_spec import ModelSpec
 from embedwell_models.config.tensor_names import affine
 from embedwell_models.families import nomic
 from embedwell_models.positions.schemes import GridRotary, Learned
@@ -55,19 +56,9 @@ def read(options: JsonConfig) -> ImageSpec:
     for key in _STATED:
         if not options[key]:
             raise options.unsupported(key, False, True)
-    side = options["patch_size"]
-    config = _config(options, options["img_size"] // side)
-    encoder = ModelSpec(
-        config=config,
-        tensors=TENSORS,
-        shapes=vision.shapes(config, vision.CHANNELS * side**2),
-    )
-    return ImageSpec(
-        encoder=encoder,
-        image_size=options["img_size"],
-        patch_size=side,
-        adds_class_token=True,
-    )
+    size, side = options["img_size"], options["patch_size"]
+    spec = vision.of_squares(_config(options, size // side), TENSORS, size, side)
+    return replace(spec, adds_class_token=True)
 
 
 def _config(options: JsonConfig, grid: int) -> EncoderConfig:

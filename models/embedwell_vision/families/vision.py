@@ -1,6 +1,7 @@
 """Image encoders of CLIP and SigLIP, which share a transformer over the patches of an image."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +128,7 @@ def siglip2(options: JsonConfig) -> ImageSpec:
         unused=_UNUSED,
         prefixes=("vision_model.",),
         shapes={
-            **shapes(config, CHANNELS * side**2),
+            **_shapes(config, CHANNELS * side**2),
             "patch.positions": (patches, config.hidden_size),
         },
     )
@@ -163,17 +164,27 @@ def _spec(
     options.require("num_channels", CHANNELS)
     size, side = options.get("image_size", 224), options.get("patch_size", patch)
     config = _layers(options, size // side, **layers)
-    encoder = ModelSpec(
-        config=config,
-        tensors=tensors,
-        unused=_UNUSED,
-        prefixes=("vision_model.",),
-        shapes=shapes(config, CHANNELS * side**2),
-    )
+    return of_squares(config, tensors, size, side, unused=_UNUSED, prefixes=("vision_model.",))
+
+
+def of_squares(
+    config: EncoderConfig,
+    tensors: Mapping[str, str],
+    size: int,
+    side: int,
+    **names: Any,
+) -> ImageSpec:
+    """Build the spec of an encoder of square images.
+
+    size, side: pixels of the side of an image, and of a patch. names: unused and prefixes, see
+    ModelSpec.
+    """
+    of_patches = _shapes(config, CHANNELS * side**2)
+    encoder = ModelSpec(config=config, tensors=tensors, shapes=of_patches, **names)
     return ImageSpec(encoder=encoder, image_size=size, patch_size=side)
 
 
-def shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
+def _shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the patch projection and of the head that pools by attention.
 
     pixels: numbers of a patch.

@@ -61,19 +61,16 @@ class TiledPages:
     A page is resized to whole tiles. The encoder reads these row by row, and then the whole page
     once more, as one tile.
 
-    longest: longer side to which a page is first resized. side: pixels of a tile's side. splits:
+    spec: of the encoder of tiles. longest: longer side to which a page is first resized. splits:
     whether the page is cut to tiles; otherwise it is one tile. resample: Pillow's filter.
-    tokens_of_tile: number of its tokens. id, placeholder: of each of them. prompt: text around a
-    page, with a placeholder for it.
+    placeholder: text of a token. prompt: text around a page, with a placeholder for it.
     """
 
+    spec: ImageSpec
     longest: int
-    side: int
     splits: bool
     resample: "Image.Resampling"
     normalization: Normalization
-    tokens_of_tile: int
-    id: int
     placeholder: str
     prompt: str
 
@@ -93,12 +90,10 @@ class TiledPages:
             raise options.unsupported("max_image_size", side, spec.image_size)
         read_processor(folder).require("image_seq_len", spec.tokens)
         return cls(
+            spec=spec,
             longest=_longest_edge(options, "size"),
-            side=side,
             splits=options.get("do_image_splitting", True),
             resample=resampling(options),
-            tokens_of_tile=spec.tokens,
-            id=spec.token_id,
             placeholder=page_format.placeholder,
             prompt=page_prompt(folder, page_format),
             normalization=Normalization.read(options),
@@ -114,7 +109,7 @@ class TiledPages:
         A page of one tile has only the latter. max_pixels: maximum for the image and for its
         resized copies. Raises ImageError.
         """
-        image, side = decode(data, max_pixels), self.side
+        image, side = decode(data, max_pixels), self.spec.image_size
         for width, height in self._sizes(image.width, image.height):
             check_pixels(width, height, max_pixels)
             image = image.resize((width, height), self.resample)
@@ -123,14 +118,16 @@ class TiledPages:
 
     def _sizes(self, width: int, height: int) -> list[tuple[int, int]]:
         """Return the widths and heights to which a page is resized, one after another."""
+        side = self.spec.image_size
         width, height = _bounded(*_scaled(width, height, self.longest))
-        if not self.splits:
-            return [(width, height), (self.side, self.side)]
-        return [(width, height), _whole_tiles(width, height, self.side)]
+        return [
+            (width, height),
+            _whole_tiles(width, height, side) if self.splits else (side, side),
+        ]
 
     def tiles(self, images: Sequence[Pixels]) -> list[Pixels]:
         """Cut a resized page to its tiles: (side, side, 3) each."""
-        side = self.side
+        side = self.spec.image_size
         return [
             image[top : top + side, left : left + side]
             for image in images
@@ -140,13 +137,13 @@ class TiledPages:
 
     def tokens(self, image: Pixels) -> int:
         """Return the number of tokens of the tiles of one of a page's images."""
-        return int(image.size // (3 * self.side**2)) * self.tokens_of_tile
+        return int(image.size // (3 * self.spec.image_size**2)) * self.spec.tokens
 
     def text(self, images: Sequence[Pixels]) -> str:
         """Return the text of a page, with a placeholder for each token of its tiles."""
-        tile, parts = self.placeholder * self.tokens_of_tile, list[str]()
+        tile, parts = self.placeholder * self.spec.tokens, list[str]()
         for image in images[:-1]:
-            rows, columns = (length // self.side for length in image.shape[:2])
+            rows, columns = (length // self.spec.image_size for length in image.shape[:2])
             for row in range(1, rows + 1):
                 places = [f"<row_{row}_col_{column}>" for column in range(1, columns + 1)]
                 parts += [*(f"{_AROUND_TILE}{place}{tile}" for place in places), "\n"]
@@ -156,20 +153,19 @@ class TiledPages:
 
     def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of all tiles."""
-        check_tokens(ids, self.id, sum(map(self.tokens, images)))
+        check_tokens(ids, self.spec.token_id, sum(map(self.tokens, images)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquarePages:
     """Pages of one square each, as PaliGemma's processor prepares them; for the methods see Pages.
 
-    tokens_of_page: number of tokens of an image. id, placeholder: of each of them. prompt: text
-    around a page, with a placeholder for it.
+    spec: of the encoder. placeholder: text of a token. prompt: text around a page, with a
+    placeholder for it.
     """
 
+    spec: ImageSpec
     preprocessing: Preprocessing
-    tokens_of_page: int
-    id: int
     placeholder: str
     prompt: str
 
@@ -183,9 +179,8 @@ class SquarePages:
         if preprocessing is None:
             return None
         return cls(
+            spec=spec,
             preprocessing=preprocessing,
-            tokens_of_page=spec.tokens,
-            id=spec.token_id,
             placeholder=page_format.placeholder,
             prompt=page_prompt(folder, page_format),
         )
@@ -200,13 +195,13 @@ class SquarePages:
         return [*images]
 
     def tokens(self, image: Pixels) -> int:
-        return self.tokens_of_page
+        return self.spec.tokens
 
     def text(self, images: Sequence[Pixels]) -> str:
-        return self.prompt.replace(self.placeholder, self.placeholder * self.tokens_of_page)
+        return self.prompt.replace(self.placeholder, self.placeholder * self.spec.tokens)
 
     def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
-        check_tokens(ids, self.id, self.tokens_of_page)
+        check_tokens(ids, self.spec.token_id, self.spec.tokens)
 
 
 def read_processor(folder: Path) -> JsonConfig:

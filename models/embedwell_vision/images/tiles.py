@@ -43,18 +43,15 @@ _IGNORED = {  # options of loading, padding and lengths; the template has no tex
 class TilePreprocessing:
     """Stretching to tiles, and normalisation of the pixel values.
 
-    side: pixels of a tile's side. most: greatest number of tiles of a grid. whole: whether the
-    whole image follows two tiles or more. norm: kind of the normalisation. tokens_of_tile: number
-    of its tokens. id: of each of them. takes_prompt: whether a prompt precedes a text with images;
-    the passage prefix does. single: see PatchPreprocessing.
+    spec: of the encoder of tiles. most: greatest number of tiles of a grid. whole: whether the
+    whole image follows two tiles or more. norm: kind of the normalisation. takes_prompt: whether a
+    prompt precedes a text with images; the passage prefix does. single: see PatchPreprocessing.
     """
 
-    side: int
+    spec: ImageSpec
     most: int
     whole: bool
     norm: str
-    tokens_of_tile: int
-    id: int
     takes_prompt: bool = False
     single: bool = False
 
@@ -78,12 +75,10 @@ class TilePreprocessing:
         if not 1 <= most <= _MAX_TILES:
             raise options.unsupported("max_input_tiles", most, f"1 to {_MAX_TILES}")
         return cls(
-            side=spec.image_size,
+            spec=spec,
             most=most if options.get("dynamic_image_size", True) else 1,
             whole=options.get("use_thumbnail", True),
             norm=options.require("norm_type", *_NORMALIZATION),
-            tokens_of_tile=spec.tokens,
-            id=spec.token_id,
         )
 
     def table(self) -> Floats:
@@ -100,7 +95,7 @@ class TilePreprocessing:
 
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
-        image, side = decode(data, max_pixels), self.side
+        image, side = decode(data, max_pixels), self.spec.image_size
         columns, rows = self.grid(image.width, image.height)
         check_pixels(columns * side, rows * side, max_pixels)
         resized = np.asarray(image.resize((columns * side, rows * side)))
@@ -120,7 +115,7 @@ class TilePreprocessing:
         grids = {grid for grid in product(sides, sides) if grid[0] * grid[1] <= self.most}
         ratio, area, best, greatest = width / height, width * height, (1, 1), -inf
         for columns, rows in sorted(grids, key=lambda grid: grid[0] * grid[1]):
-            resolution = columns * rows * self.side * self.side / area
+            resolution = columns * rows * self.spec.image_size**2 / area
             stretch = min(columns / rows / ratio, ratio / (columns / rows))
             if (fit := min(resolution, _ENOUGH) * stretch) > greatest:
                 best, greatest = (columns, rows), fit
@@ -128,11 +123,12 @@ class TilePreprocessing:
 
     def tiles(self, images: Sequence[Pixels]) -> list[Pixels]:
         """Separate the tiles of all images: (side, side, 3) each."""
-        return [tile for image in images for tile in image.reshape(-1, self.side, self.side, 3)]
+        side = self.spec.image_size
+        return [tile for image in images for tile in image.reshape(-1, side, side, 3)]
 
     def tokens(self, image: Pixels) -> int:
         """Return the number of tokens of an image."""
-        return len(image) // self.side * self.tokens_of_tile
+        return len(image) // self.spec.image_size * self.spec.tokens
 
     def text(self, parts: Sequence[str | Pixels]) -> str:
         """Return the text of an input of texts and images, in order, with a passage's prefix."""
@@ -145,7 +141,7 @@ class TilePreprocessing:
 
     def check_tokens(self, ids: TokenIds, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
-        check_image_tokens(ids, self.id, PLACEHOLDER, [*map(self.tokens, images)])
+        check_image_tokens(ids, self.spec.token_id, PLACEHOLDER, [*map(self.tokens, images)])
 
 
 ImageTokens = PatchPreprocessing | TilePreprocessing

@@ -102,4 +102,4 @@ def test_limits_hold_for_the_image_and_for_its_copies(tmp_path: Path) -> None:
         read.images(encoded(picture(40, 40)), 10_000)
     images = read.images(encoded(picture(40, 40)), 1 << 20)
     with pytest.raises(ImageTokensError, match="has 20 tokens, of which 3 fit"):
-        read.check_tokens([read.id] * 3, images)
+        read.check_tokens([read.spec.token_id] * 3, images)
