@@ -5,7 +5,8 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,26 @@ class Engine:
         writer.close()
 
 
+@contextlib.asynccontextmanager
+async def ready_session(
+    connect: Callable[[], EngineSocket], counters: SharedCounters | None = None, **options: Any
+) -> AsyncIterator[EngineSession]:
+    """Run a session during the block, which begins when its engine is ready."""
+    current = EngineSession(connect, counters or SharedCounters.private(), **options)
+    async with serving(current):
+        await until(lambda: current.ready)
+        yield current
+
+
+@contextlib.asynccontextmanager
+async def serving(current: EngineSession) -> AsyncIterator[None]:
+    """Run a session during the block."""
+    running = asyncio.create_task(current.run())
+    yield
+    running.cancel()
+    await asyncio.wait([running])
+
+
 def job(tokens: int) -> Job:
     return Job(DENSE, FlatRows.of([np.zeros(tokens, dtype=np.int32)]))
 
@@ -73,20 +94,16 @@ def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
     async def run() -> None:
         stalls, computing = list[None](), [True]
         connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
-        current = EngineSession(
+        async with ready_session(
             connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
-        )
-        running = asyncio.create_task(current.run())
-        await until(lambda: current.ready)
-        computing.clear()
-        computing.append(False)
-        await until(lambda: not current.ready)
-        with pytest.raises(EngineUnavailable, match="does not respond"):
-            await current.submit(job(9), 60)
-        assert not stalls
-        await until(lambda: stalls)
-        running.cancel()
-        await asyncio.wait([running])
+        ) as current:
+            computing.clear()
+            computing.append(False)
+            await until(lambda: not current.ready)
+            with pytest.raises(EngineUnavailable, match="does not respond"):
+                await current.submit(job(9), 60)
+            assert not stalls
+            await until(lambda: stalls)
 
     asyncio.run(run())
 
@@ -95,23 +112,16 @@ def test_a_hung_engine_is_reported_also_if_its_clients_give_up_early() -> None:
     async def run() -> None:
         stalls, computing, interval = list[None](), [True], 0.02
         connect = Engine(lambda tokens: computing[0]).connect
-        current = EngineSession(
-            connect,
-            SharedCounters.private(),
-            on_stall=lambda: stalls.append(None),
-            probe_interval=interval,
-        )
-        running = asyncio.create_task(current.run())
-        await until(lambda: current.ready)
-        await asyncio.sleep(5 * interval)  # no check runs
-        computing[0] = False
-        async with asyncio.timeout(60):
-            while not stalls:
-                with contextlib.suppress(TimeoutError, EngineUnavailable):
-                    await current.submit(job(9), 4 * interval)
-                await asyncio.sleep(2 * interval)
-        running.cancel()
-        await asyncio.wait([running])
+        async with ready_session(
+            connect, on_stall=lambda: stalls.append(None), probe_interval=interval
+        ) as current:
+            await asyncio.sleep(5 * interval)  # no check runs
+            computing[0] = False
+            async with asyncio.timeout(60):
+                while not stalls:
+                    with contextlib.suppress(TimeoutError, EngineUnavailable):
+                        await current.submit(job(9), 4 * interval)
+                    await asyncio.sleep(2 * interval)
 
     asyncio.run(run())
 
@@ -119,17 +129,13 @@ def test_a_hung_engine_is_reported_also_if_its_clients_give_up_early() -> None:
 def test_an_engine_that_was_slow_is_ready_with_its_next_result() -> None:
     async def run() -> None:
         engine = Engine(lambda tokens: True)
-        current = EngineSession(engine.connect, SharedCounters.private(), probe_interval=0.1)
-        running = asyncio.create_task(current.run())
-        await until(lambda: current.ready)
-        engine.continues.clear()
-        late = asyncio.create_task(current.submit(job(9), 60))
-        await until(lambda: not current.ready)
-        engine.continues.set()
-        await late
-        assert current.ready, "the next check need not come first"
-        running.cancel()
-        await asyncio.wait([running])
+        async with ready_session(engine.connect, probe_interval=0.1) as current:
+            engine.continues.clear()
+            late = asyncio.create_task(current.submit(job(9), 60))
+            await until(lambda: not current.ready)
+            engine.continues.set()
+            await late
+            assert current.ready, "the next check need not come first"
 
     asyncio.run(run())
 
@@ -141,15 +147,13 @@ def test_an_idle_engine_is_probed_when_somebody_asks_whether_it_is_ready() -> No
         current = EngineSession(
             engine.connect, SharedCounters.private(), lambda _: ready.set(), probe_interval=0.01
         )
-        running = asyncio.create_task(current.run())
-        async with asyncio.timeout(60):
-            await ready.wait()
-        await asyncio.sleep(0.1)
-        assert len(probes) == 1 and current._next_check is None
-        assert current.ready
-        await until(lambda: len(probes) == 2)
-        running.cancel()
-        await asyncio.wait([running])
+        async with serving(current):
+            async with asyncio.timeout(60):
+                await ready.wait()
+            await asyncio.sleep(0.1)
+            assert len(probes) == 1 and current._next_check is None
+            assert current.ready
+            await until(lambda: len(probes) == 2)
 
     asyncio.run(run())
 
@@ -189,11 +193,9 @@ def test_a_connection_that_fails_is_requested_again(
 
         ready = asyncio.Event()
         current = EngineSession(connect, SharedCounters.private(), lambda _: ready.set())
-        running = asyncio.create_task(current.run())
-        async with asyncio.timeout(120):
-            await ready.wait()
-        running.cancel()
-        await asyncio.wait([running])
+        async with serving(current):
+            async with asyncio.timeout(120):
+                await ready.wait()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
@@ -206,13 +208,11 @@ def test_the_description_is_known_before_the_first_result() -> None:
         current = EngineSession(
             Engine(lambda tokens: tokens == 9).connect, SharedCounters.private()
         )
-        running = asyncio.create_task(current.run())
-        await until(lambda: current.connected)
-        assert not current.ready
-        await current.submit(Job(DENSE, FlatRows.of([np.zeros(9, dtype=np.int32)])), 5)
-        assert current.description is not None
-        running.cancel()
-        await asyncio.wait([running])
+        async with serving(current):
+            await until(lambda: current.connected)
+            assert not current.ready
+            await current.submit(job(9), 5)
+            assert current.description is not None
 
     asyncio.run(run())
 
@@ -244,26 +244,21 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
         current = EngineSession(engine.connect, SharedCounters.private())
         with pytest.raises(EngineUnavailable, match="no engine"):
             await current.wait_connected(60)  # it was never connected
-        serving = asyncio.create_task(current.run())
-        while current.description is None:
-            await asyncio.sleep(0.01)
-        await current.wait_connected(60)
-        engine.starting = False
-        engine.die()
-        while current.connected:
-            await asyncio.sleep(0.01)
-        with pytest.raises(TimeoutError):
-            await current.wait_connected(0.01)
-        with pytest.raises(EngineUnavailable):
-            await current.wait_connected(60, max_downtime=0.01)
-        waiting = asyncio.create_task(current.wait_connected(60))
-        engine.starting = True
-        await waiting
-        job = Job(DENSE, FlatRows.of([np.zeros(9, dtype=np.int32)]))
-        assert (await current.submit(job, 60)).vectors.tolist() == [[1]]
-        engine.die()
-        serving.cancel()
-        await asyncio.wait([serving])
+        async with serving(current):
+            await until(lambda: current.description)
+            await current.wait_connected(60)
+            engine.starting = False
+            engine.die()
+            await until(lambda: not current.connected)
+            with pytest.raises(TimeoutError):
+                await current.wait_connected(0.01)
+            with pytest.raises(EngineUnavailable):
+                await current.wait_connected(60, max_downtime=0.01)
+            waiting = asyncio.create_task(current.wait_connected(60))
+            engine.starting = True
+            await waiting
+            assert (await current.submit(job(9), 60)).vectors.tolist() == [[1]]
+            engine.die()
 
     asyncio.run(run())
 
@@ -280,12 +275,10 @@ def test_the_first_requests_of_a_process_wait_for_an_engine_that_was_loaded_befo
         with pytest.raises(TimeoutError):
             await current.wait_connected(0.01)
         waiting = asyncio.create_task(current.wait_connected(60))
-        serving = asyncio.create_task(current.run())
-        await waiting
-        assert (await current.submit(job(9), 60)).vectors.tolist() == [[1]]
-        engine.die()
-        serving.cancel()
-        await asyncio.wait([serving])
+        async with serving(current):
+            await waiting
+            assert (await current.submit(job(9), 60)).vectors.tolist() == [[1]]
+            engine.die()
 
     asyncio.run(run())
 
@@ -316,17 +309,13 @@ def test_no_request_waits_for_an_engine_that_will_never_start() -> None:
 def test_the_wait_for_a_restart_ends_some_time_after_the_engine_was_lost() -> None:
     async def run() -> None:
         engine = Mortal()
-        current = EngineSession(engine.connect, SharedCounters.private())
-        serving = asyncio.create_task(current.run())
-        await until(lambda: current.ready)
-        current.state.note_loaded(1.0)
-        engine.starting = False
-        engine.die()
-        await until(lambda: not current.ready)
-        with pytest.raises(EngineUnavailable, match="no engine is ready"):
-            await asyncio.wait_for(current.wait_connected(5000, 0.01), 120)
-        serving.cancel()
-        await asyncio.wait([serving])
+        async with ready_session(engine.connect) as current:
+            current.state.note_loaded(1.0)
+            engine.starting = False
+            engine.die()
+            await until(lambda: not current.ready)
+            with pytest.raises(EngineUnavailable, match="no engine is ready"):
+                await asyncio.wait_for(current.wait_connected(5000, 0.01), 120)
 
     asyncio.run(run())
 
@@ -418,11 +407,9 @@ def test_the_rate_of_a_session_is_that_of_its_latest_engine() -> None:
         for reported in range(9):  # of an earlier engine
             rate.update(reported)
         assert rate.reliable_rate == 8
-        running = asyncio.create_task(current.run())
-        await until(lambda: current.ready)
-        assert (rate.latest, rate.reliable_rate) == (3, 0), "those who hold it see the reports"
-        running.cancel()
-        await asyncio.wait([running])
+        async with serving(current):
+            await until(lambda: current.ready)
+            assert (rate.latest, rate.reliable_rate) == (3, 0), "those who hold it see the reports"
 
     asyncio.run(run())
 
