@@ -10,6 +10,7 @@ import torch
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import normalize
 from tests.gpu.card import since_ampere
+from tests.models.classic import test_canine
 
 pytestmark = [
     *(pytest.mark.gpu, since_ampere),
@@ -30,3 +31,13 @@ def test_vectors_of_the_second_are_those_of_the_first(
     with ThreadPoolExecutor(1) as other_thread:
         found = other_thread.submit(second.embed, texts).result()
     assert (normalize(found) * normalize(expected)).sum(axis=1).min() > 0.9999
+
+
+def test_an_encoder_with_layers_of_its_own_computes_on_the_second(tmp_path: Path) -> None:
+    test_canine.write_model(tmp_path)
+    rows = [[*range(40, 90)], [65, 66, 67]]
+    first, second = (
+        Embedder.load(tmp_path, device=name).encode(rows) for name in ("cuda:0", "cuda:1")
+    )
+    assert torch.cuda.current_device() == 0
+    assert (normalize(first) * normalize(second)).sum(axis=1).min() > 0.9999

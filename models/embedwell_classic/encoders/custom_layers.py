@@ -17,7 +17,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
-from embedwell_models.torch_backend.device import resolve_device
+from embedwell_models.torch_backend.device import current_device, resolve_device
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm
@@ -114,13 +114,15 @@ class CustomLayersEncoder(SequentialEncoder, ABC):
     @torch.inference_mode()
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the states after the first `num_layers` layers: (T, D)."""
-        states: Floats = self.hidden(batch, num_layers).cpu().numpy()
+        with current_device(self.device):
+            states: Floats = self.hidden(batch, num_layers).cpu().numpy()
         return states
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        rows = self.pooled_states(batch)
-        layout = SequenceLayout(rows.lengths, self.device, skipped=rows.prompt_counts)
-        vectors: Floats = pool(rows.states, layout, poolings).cpu().numpy()
+        with current_device(self.device):
+            rows = self.pooled_states(batch)
+            layout = SequenceLayout(rows.lengths, self.device, skipped=rows.prompt_counts)
+            vectors: Floats = pool(rows.states, layout, poolings).cpu().numpy()
         return vectors
