@@ -66,6 +66,8 @@ class EmbeddingsRequest(  # type: ignore[misc]  # vLLM's encoding_format has mor
     - `input`: a text, its token ids, an object with a text or an image, or a list of these.
     - `input_type`: the role of the texts, whose prompt is used; `passage` is NVIDIA's name of
       `document`. Default: no role, and the model's default prompt.
+    - `prompt`, `prompt_name`: this server's, as at /embed: a text that is put before each input, or
+      the name of one of the model's prompts. Default: the prompt of the role.
     - `truncate`: false or `NONE` refuses a text that is too long, true or `END` cuts off its end,
       and `START` its start. Default: the server's setting.
     - `modality`: NVIDIA's and Infinity's: whether inputs are texts or images in base64, for all
@@ -90,6 +92,8 @@ class EmbeddingsRequest(  # type: ignore[misc]  # vLLM's encoding_format has mor
 
     input: InputsOrObjects | None = None  # type: ignore[assignment]  # with Jina's objects
     input_type: InputType | None = None
+    prompt: Annotated[str | None, Excludes(("messages",))] = None
+    prompt_name: Annotated[str | None, Excludes(("messages",))] = None
     truncate: Truncate | None = None
     modality: Modality | None = None
     drop_params: bool | None = None
@@ -133,7 +137,8 @@ class EmbeddingsRequest(  # type: ignore[misc]  # vLLM's encoding_format has mor
         return EmbedRequest(
             inputs=inputs if self.modality is None else _with_modality(inputs, self.modality),
             **self.overflow(),
-            prompt=content.instruction,
+            prompt=content.instruction if self.prompt is None else self.prompt,
+            prompt_name=self.prompt_name,
             input_type=self._role(model_role),
             task=self.task,
             dimensions=self.value("dimensions") or None,

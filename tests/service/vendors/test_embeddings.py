@@ -51,9 +51,13 @@ def embed(server: HttpServer, text: str, **fields: object) -> Any:
         ({"model": "of-a-query-passage"}, "document: "),
         ({"model": "of-a-query-query", "input_type": "query"}, "query: "),
         ({"task": "retrieval.passage", "input_type": "passage"}, "document: "),
+        ({"prompt_name": "query"}, "query: "),
+        ({"prompt": "a text: "}, "a text: "),
+        ({"prompt": "a text: ", "task": "retrieval.query"}, "a text: "),
+        ({"prompt": "", "task": "retrieval.query"}, ""),
     ],
 )
-def test_a_role_selects_a_prompt_of_the_model(
+def test_a_request_selects_a_prompt(
     server_with_prompts: HttpServer, fields: dict[str, object], prompt: str
 ) -> None:
     assert embed(server_with_prompts, "red", **fields) == embed(server_with_prompts, f"{prompt}red")
@@ -330,6 +334,8 @@ def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
         ({"embedding_type": ["float", "binary"]}, "embedding_type"),
         ({"input_type": "query", "task": "retrieval.passage"}, "task"),
         ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
+        ({"prompt": "a", "prompt_name": "query"}, "prompt"),
+        ({"prompt": "a", "input_type": "query"}, "prompt"),
         ({"modality": "audio"}, "modality"),
         ({"modality": ["text", "image"]}, "modality"),
         ({"embed_dtype": "float16"}, "embed_dtype"),
