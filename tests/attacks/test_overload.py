@@ -23,7 +23,7 @@ def passages(count: int) -> dict[str, object]:
     }
 
 
-def test_a_query_beside_bulk_requests_waits_for_few_batches(
+def test_a_query_among_bulk_requests_waits_for_few_batches(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     # A text of 256 tokens is half a batch. In order of arrival, a query would wait for three lists,

@@ -276,7 +276,7 @@ def test_unsupported_values_are_refused_by_name(
         ({"options": []}, "invalid_request", "options"),
     ],
 )
-def test_an_error_is_a_text_beside_the_servers_own_fields(
+def test_an_error_is_a_text_with_the_servers_own_fields(
     server: Server, fields: dict[str, Any], code: str, param: str
 ) -> None:
     response = server.post("/api/embed", {"model": DEFAULT, "input": "x", **fields})

@@ -359,7 +359,7 @@ def test_openshift_may_assign_the_group(tmp_path: Path) -> None:
     }
 
 
-def test_a_gpu_is_asked_for_beside_the_other_resources(tmp_path: Path) -> None:
+def test_a_gpu_is_requested_with_the_other_resources(tmp_path: Path) -> None:
     resources = container_of(rendered(EVERYTHING, tmp_path))["resources"]
     assert resources["limits"] == {"cpu": "2", "memory": "2Gi", "nvidia.com/gpu": 1}
 

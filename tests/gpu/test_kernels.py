@@ -1,4 +1,4 @@
-"""Tests of the Triton kernels on a GPU, beside torch in float32."""
+"""Tests of the Triton kernels on a GPU, compared with torch in float32."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Tests of sparse vectors, vectors of tokens and logits of a GPU, beside the processor's."""
+"""Tests of sparse vectors, vectors of tokens and logits of a GPU, compared with the processor's."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

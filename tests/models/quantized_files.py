@@ -1,4 +1,4 @@
-"""Checkpoints whose layers are stored quantised, beside the same weights in float32."""
+"""Checkpoints whose layers are stored quantised, and the same weights in float32."""
 
 import shutil
 from collections.abc import Callable, Mapping

@@ -191,9 +191,9 @@ def write(name: str, folder: Path) -> Path:
     """Write the files of a case to a folder, and return the folder."""
     make, kind, options, files = CASES[name]
     make(folder)
-    beside = {"config.json": {"model_type": kind}, **files}
+    written = {"config.json": {"model_type": kind}, **files}
     if options is not None:
-        beside["tokenizer_config.json"] = options
-    for file, content in beside.items():
+        written["tokenizer_config.json"] = options
+    for file, content in written.items():
         (folder / file).write_text(json.dumps(content), encoding="utf-8")
     return folder

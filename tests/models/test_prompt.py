@@ -120,7 +120,7 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
+def test_a_text_is_the_same_bits_alone_and_among_others_with_other_prompts(
     tiny_bert: Write, sizes: str
 ) -> None:
     ours = load(write_prompted(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))

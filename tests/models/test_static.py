@@ -117,7 +117,7 @@ def test_a_model2vec_folder_equals_sentence_transformers(
     np.testing.assert_allclose(load(tmp_path).embed(KNOWN), expected, atol=1e-5)
 
 
-def test_what_lies_beside_a_tables_tokenizer_says_nothing(
+def test_files_next_to_a_tables_tokenizer_say_nothing(
     tokenizer: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:
     model = SentenceTransformer(

@@ -1,4 +1,4 @@
-"""The tokenizer on every kind of tokenizer.json, beside transformers."""
+"""The tokenizer on every kind of tokenizer.json, compared with transformers."""
 
 import unicodedata
 from collections.abc import Callable, Mapping

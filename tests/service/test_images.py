@@ -269,7 +269,7 @@ def test_a_partial_request_embeds_the_other_images(server: HttpServer, expected:
     np.testing.assert_allclose(third["embedding"], expected[2], atol=1e-6)
 
 
-def test_an_image_goes_beside_a_text_in_windows(server: HttpServer, expected: Floats) -> None:
+def test_an_image_goes_with_a_text_in_windows(server: HttpServer, expected: Floats) -> None:
     body = {"inputs": [{"image": FIRST}, "you " * 200, "a cat"], "on_overflow": "mean"}
     found = vectors(server.post("/embed", body))
     np.testing.assert_allclose(found[[0, 2]], expected[[2, 0]], atol=1e-6)

@@ -1,4 +1,4 @@
-"""Models that are loaded on demand, unloaded, and whose engines die, beside others in use."""
+"""Models that are loaded on demand, unloaded, and whose engines die, next to others in use."""
 
 import os
 import re
@@ -86,7 +86,7 @@ def test_the_least_recently_used_makes_room_for_another(source: str, tmp_path: P
 
 
 @pytest.mark.full
-def test_a_model_without_room_beside_those_that_are_kept_is_refused(
+def test_a_model_without_room_next_to_those_that_stay_is_refused(
     source: str, tmp_path: Path
 ) -> None:
     models: Mapping[str, Options] = {

@@ -130,7 +130,7 @@ def test_similarity_compares_a_query_with_pages(nomic: Served) -> None:
     np.testing.assert_allclose(found, query @ embedder.embed_images(PAGES).T, atol=1e-5)
 
 
-def test_a_text_beside_a_page_has_the_vector_of_the_library(nomic: Served) -> None:
+def test_a_text_with_a_page_has_the_vector_of_the_library(nomic: Served) -> None:
     server, embedder = nomic
     (found,) = vectors(server.post("/embed", {"inputs": PAGE_AND_TEXT}))
     np.testing.assert_allclose(found, embedder.embed_contents([[PAGES[0], TEXT]])[0], atol=1e-6)
@@ -165,7 +165,7 @@ def test_images_are_ranked_by_the_vectors_of_tokens(jina: Served) -> None:
     np.testing.assert_allclose([found[0], found[1]], scores, rtol=1e-4)
 
 
-def test_a_text_beside_an_image_is_refused_by_jina_v4(jina: Served) -> None:
+def test_a_text_with_an_image_is_refused_by_jina_v4(jina: Served) -> None:
     server, _ = jina
     response = server.post("/embed", {"inputs": PAGE_AND_TEXT})
     assert "one text or one image" in error(response, 400)["message"]

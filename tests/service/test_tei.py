@@ -164,7 +164,7 @@ def test_other_options_are_refused(
         ("/vertex", {"inputs": "x"}, 404, "Validation not_found"),
     ],
 )
-def test_an_error_is_a_text_beside_its_type_and_the_servers_own_fields(
+def test_an_error_is_a_text_with_its_type_and_the_servers_own_fields(
     server: Server, path: str, body: object, status: int, type_and_code: str
 ) -> None:
     expected = server.post(path, body)

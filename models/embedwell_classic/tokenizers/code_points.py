@@ -48,7 +48,7 @@ def load(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class FramedEncoding(WordEncoding):
+class EnclosedEncoding(WordEncoding):
     """Ids of a text between two special tokens."""
 
     @property
@@ -91,7 +91,7 @@ class CodePointTokenizer(PythonTokenizer):
             del ids[span], tokens[span], offsets[span]
         if not (add_special_tokens and self._special_tokens):
             return WordEncoding(ids, tokens, offsets)
-        return FramedEncoding(
+        return EnclosedEncoding(
             [_CLS, *ids, _SEP],
             [_SPECIAL_NAMES[_CLS], *tokens, _SPECIAL_NAMES[_SEP]],
             [(0, 0), *offsets, (0, 0)],

@@ -50,7 +50,7 @@ def train_tokenizer(
     if size > vocabulary:
         reason = f"special tokens and single characters are {size}; give more than that"
         raise ModelError(_too_small(vocabulary, reason))
-    _frame(tokenizer)
+    _add_special_tokens(tokenizer)
     return tokenizer
 
 
@@ -110,7 +110,7 @@ def _common(vocabulary: int) -> dict[str, Any]:
     return {"vocab_size": vocabulary, "special_tokens": _SPECIAL, "show_progress": False}
 
 
-def _frame(tokenizer: Tokenizer) -> None:
+def _add_special_tokens(tokenizer: Tokenizer) -> None:
     first, last = ROLES["cls_token"], ROLES["sep_token"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}",

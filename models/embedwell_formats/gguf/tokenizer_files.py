@@ -102,7 +102,7 @@ def _byte_level(metadata: Metadata) -> Json:
     steps = [] if pre.pattern is None else [_split({"Regex": pre.pattern}, "Isolated")]
     if pre.single_digits:
         steps.insert(0, {"type": "Digits", "individual_digits": True})
-    first, last = _frame(metadata, tokens, pre.begins, pre.ends)
+    first, last = _tokens_around(metadata, tokens, pre.begins, pre.ends)
     if metadata.architecture == "qwen3" and metadata.optional("pooling_type", 0) == LAST_TOKEN:
         last = _end_of_qwen3(metadata, tokens, last)
     return {
@@ -143,7 +143,7 @@ def _sentence_piece(metadata: Metadata) -> Json:
     # SentencePiece's BPE: the merge of the piece with the highest score comes first.
     tokens, scores = metadata.token_list("tokens", str), metadata.of_tokens("scores", float)
     spaced = metadata.tokenizer("add_space_prefix", True)
-    first, last = _frame(metadata, tokens, begins=True)
+    first, last = _tokens_around(metadata, tokens, begins=True)
     special = _special(metadata, tokens)
     steps: list[Json] = [{"type": "Prepend", "prepend": _WORD}] if spaced else []
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if spaced else []
@@ -176,7 +176,7 @@ def _unigram(metadata: Metadata) -> Json:
     table = metadata.tokenizer("precompiled_charsmap", [0])
     map_ = base64.b64encode(bytes(byte & 255 for byte in table)).decode()
     steps = [{"type": "Precompiled", "precompiled_charsmap": map_}] if len(table) > 1 else []
-    first, last = _frame(metadata, tokens, begins=True, ends=True)
+    first, last = _tokens_around(metadata, tokens, begins=True, ends=True)
     scheme = "always" if metadata.tokenizer("add_space_prefix", True) else "never"
     space = {"type": "Metaspace", "replacement": _WORD, "prepend_scheme": scheme}
     return {
@@ -231,7 +231,7 @@ def _added(metadata: Metadata, tokens: Sequence[str]) -> list[Json]:
     ]
 
 
-def _frame(
+def _tokens_around(
     metadata: Metadata, tokens: Sequence[str], begins: bool = False, ends: bool = False
 ) -> tuple[list[str], list[str]]:
     # The tokens before and after a text. begins, ends: defaults of files that do not say.

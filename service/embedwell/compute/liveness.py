@@ -62,13 +62,13 @@ class Liveness:
         if progressed:
             self.note_result()
         else:
-            self._seconds_without_progress += self._seconds_given()
+            self._seconds_without_progress += self._seconds_available()
 
     def note_result(self) -> None:
         """Record that the engine has just sent a result: it responds again."""
         self._seconds_without_progress, self._computed = 0.0, None
 
-    def _seconds_given(self) -> float:
+    def _seconds_available(self) -> float:
         """Return the seconds since the last check for which the engine could have run."""
         before, pid = self._computed, int(self._counters.total(CounterSlot.ENGINE_PID))
         self._computed = self._running_seconds(pid) if pid else None

@@ -19,7 +19,7 @@ from embedwell.routes.common.options import (
     OPTION_FIELDS,
     InputBody,
     ReadingBody,
-    refuse_beside_parameters,
+    refuse_fields_outside_parameters,
 )
 from embedwell.routes.common.response_body import Matrix
 from embedwell.routes.common.response_types import Input, Prompt, Timing, Usage
@@ -77,7 +77,7 @@ class SimilarityRequest(InputBody):
         """Build the options from `parameters` or the request's own fields; raises BadRequest."""
         if self.parameters is None:
             return super().input_options(count_dropped)
-        refuse_beside_parameters(self, OPTION_FIELDS)
+        refuse_fields_outside_parameters(self, OPTION_FIELDS)
         return self.parameters.input_options(count_dropped)
 
     @property

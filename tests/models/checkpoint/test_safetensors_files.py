@@ -59,7 +59,7 @@ def test_a_single_file_goes_before_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["b.safetensors", "../b.safetensors", ""])
-def test_a_shard_that_is_not_beside_its_index_is_named(tmp_path: Path, name: str) -> None:
+def test_a_shard_that_is_not_next_to_its_index_is_named(tmp_path: Path, name: str) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     shards(tmp_path, "b.safetensors")

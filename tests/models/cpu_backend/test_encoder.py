@@ -356,14 +356,14 @@ KEEPING = [isa for isa in INT8 if isa not in SHORT_SUMS]
 @pytest.mark.parametrize("isa", KEEPING)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.full(after=7)
-def test_beside_massive_activations_int8_equals_its_twin(isa: str, kind: str) -> None:
+def test_with_massive_activations_int8_equals_its_twin(isa: str, kind: str) -> None:
     pair = Pair.of(isa, "int8", kind, massive=True)
     assert not any(layer.output.scales for layer in pair.layers.layers)
     pair.check([17, 1, 90], CLOSE["int8"])
 
 
 @pytest.mark.parametrize("isa", KEEPING)
-def test_beside_massive_activations_attentions_results_are_not_rounded_to_int8(isa: str) -> None:
+def test_with_massive_activations_attentions_results_are_not_rounded_to_int8(isa: str) -> None:
     config = shape(128, 4, 192, layers=1)
     weights = {name: weight.copy() for name, weight in random_weights(config).items()}
     weights["layers.0.down.weight"][:] = 0
@@ -376,7 +376,7 @@ def test_beside_massive_activations_attentions_results_are_not_rounded_to_int8(i
 
 @pytest.mark.parametrize("isa", KEEPING)
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_beside_massive_activations_a_text_is_the_same_bits_in_every_batch(
+def test_with_massive_activations_a_text_is_the_same_bits_in_every_batch(
     isa: str, threads: int
 ) -> None:
     config, given = shape(64, 4, 64, head_size=64), batch([9, 1, 300, 30, 64, 17])

@@ -86,7 +86,7 @@ def test_any_number_of_threads_gives_the_same_bits(
 @layouts
 @pytest.mark.parametrize("kind", ["modern", "llama", "deberta"])
 @pytest.mark.full(after=1)
-def test_a_long_text_is_the_same_bits_beside_others(kernels: str, dtype: str, kind: str) -> None:
+def test_a_long_text_is_the_same_bits_with_others(kernels: str, dtype: str, kind: str) -> None:
     encoder, texts = Pair.of(kernels, dtype, kind).ours, batch([77, 2300, 5])
     alone = Batch.of([texts.ids[77:-5]])
     last = KINDS[kind].num_layers

@@ -49,9 +49,9 @@ def test_the_parameters_of_a_decoder_count_but_not_those_for_images(tmp_path: Pa
     folder = write_kalm_reranker(tmp_path)
     sizes = {name: tensor.size for name, tensor in load_file(folder / "model.safetensors").items()}
     images = sum(sizes[name] for name in sizes if "vision" in name or "multi_modal" in name)
-    beside_table = sizes["model.encoder.embed_tokens.eoi_embedding"]
+    other_embeddings = sizes["model.encoder.embed_tokens.eoi_embedding"]
     footprint = Footprint.of(ModelDescription.read(folder))
-    assert footprint.parameters == sum(sizes.values()) - images - beside_table
+    assert footprint.parameters == sum(sizes.values()) - images - other_embeddings
 
 
 def test_a_table_counts_as_it_is_loaded(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_a_list_has_the_same_bytes_again(embedder: Embedder) -> None:
 
 
 def test_a_document_changes_the_scores_of_others(embedder: Embedder) -> None:
-    alone, beside = embedder.rank(ASKED, ["a copy"]), embedder.rank(ASKED, ["a work", "a copy"])
-    assert abs(alone[0] - beside[1]) > 1e-4
+    alone, together = embedder.rank(ASKED, ["a copy"]), embedder.rank(ASKED, ["a work", "a copy"])
+    assert abs(alone[0] - together[1]) > 1e-4
 
 
 def test_a_folder_is_described_as_a_reranker_of_lists(folder: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, path: str) -> N
         ModelDescription.read(tmp_path)
 
 
-def test_an_adapter_beside_the_weights_is_refused(tiny_bert: Write) -> None:
+def test_an_adapter_next_to_the_weights_is_refused(tiny_bert: Write) -> None:
     folder = tiny_bert({"adapter_config.json": {"peft_type": "LORA", "r": 8}})
     with pytest.raises(ModelError, match=r"adapter_config\.json: .*LORA.* next to a whole model"):
         ModelDescription.read(folder)

@@ -130,7 +130,7 @@ def test_spaces_are_removed_where_the_format_does_so(folder: Path) -> None:
     assert stripped.endswith(": q\n<document>: d\nyes?")
 
 
-def test_windows_hold_the_whole_document_beside_the_query(folder: Path) -> None:
+def test_windows_hold_the_whole_document_next_to_the_query(folder: Path) -> None:
     texts = tokenizer(folder, 60)
     pairs = FormattedPairTokenizer(texts, FORMAT)
     document = "".join(f"{word:02}" for word in range(90))
@@ -152,7 +152,7 @@ def test_the_first_word_of_a_document_is_in_one_window(folder: Path) -> None:
     assert len(windows) > 2 and read.count("work") == 1
 
 
-def test_a_long_query_has_half_of_the_room_beside_windows(folder: Path) -> None:
+def test_a_long_query_has_half_of_the_room_in_each_window(folder: Path) -> None:
     pairs = FormattedPairTokenizer(tokenizer(folder, 80), FORMAT)
     windows = run_to_completion(pairs.windows("a " * 500, "the " * 100, 9999))
     assert all(len(ids) == 80 for ids in windows[:-1]) and 3 < len(windows) < 12

@@ -77,8 +77,8 @@ def test_the_older_keys_of_longrope_say_the_same(name: str, tmp_path: Path) -> N
     write(CASES[0], tmp_path)
     today = families.read(tmp_path)
     scaling = {key: LONGROPE[key] for key in ("short_factor", "long_factor")}
-    beside = {key: LONGROPE[key] for key in ("rope_theta", "partial_rotary_factor")}
-    edit(tmp_path, "rope_parameters", rope_scaling={"type": name, **scaling}, **beside)
+    others = {key: LONGROPE[key] for key in ("rope_theta", "partial_rotary_factor")}
+    edit(tmp_path, "rope_parameters", rope_scaling={"type": name, **scaling}, **others)
     assert families.read(tmp_path) == today
     edit(tmp_path, "original_max_position_embeddings")
     assert families.read(tmp_path).config.attention.positions != today.config.attention.positions

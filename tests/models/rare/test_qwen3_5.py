@@ -159,7 +159,7 @@ def test_missing_options_are_those_of_transformers(tmp_path: Path) -> None:
     assert families.read(tmp_path) == before
 
 
-def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Path) -> None:
+def test_the_share_of_rotated_features_may_be_next_to_the_rotations(tmp_path: Path) -> None:
     write(CASES[2], tmp_path)
     before = families.read(tmp_path)
     edit(tmp_path, rope_parameters=ROPE)

@@ -100,7 +100,7 @@ def test_a_shorter_limit_cuts_as_a_shorter_model_does(
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 50), (30, 50), (3, 0), (0, 5)])
-def test_windows_hold_the_whole_second_text_beside_the_first(
+def test_windows_hold_the_whole_second_text_next_to_the_first(
     folder: Path, first: int, second: int
 ) -> None:
     tokenizer = PairTokenizer(Tokenizer(folder, 19), config())

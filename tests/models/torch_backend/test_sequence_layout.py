@@ -62,7 +62,7 @@ def test_a_block_is_as_long_as_its_own_sequences_need(lengths: list[int]) -> Non
 
 
 @given(lengths)
-def test_a_block_is_as_long_beside_others_as_alone(lengths: list[int]) -> None:
+def test_a_block_is_as_long_with_others_as_alone(lengths: list[int]) -> None:
     for device in (CPU, META):
         alone = Counter(SequenceLayout([n], device).groups[0].length for n in lengths)
         assert alone == {

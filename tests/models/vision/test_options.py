@@ -16,7 +16,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_images_that_are_tokens_are_read_beside_a_template_for_them(folder: Path) -> None:
+def test_images_that_are_tokens_are_read_with_a_template_for_them(folder: Path) -> None:
     description = ModelDescription.read(folder)
     assert description.patches and description.reads_images and not description.preprocessing
 

@@ -196,7 +196,7 @@ def create(stores: Stores, content: bytes, seconds: int = 86400) -> str:
 UNAVAILABLE = requests(3).replace(b"the work 1", b"unavailable")
 
 
-def test_a_batch_whose_model_cannot_be_loaded_waits_beside_the_others(tmp_path: Path) -> None:
+def test_a_batch_whose_model_cannot_be_loaded_waits_while_others_run(tmp_path: Path) -> None:
     async def scenario() -> None:
         stores, calls = Stores(tmp_path), Calls()
         waiting, expiring = create(stores, UNAVAILABLE), create(stores, UNAVAILABLE, seconds=2)
@@ -251,7 +251,7 @@ def test_a_batch_that_cannot_be_read_can_be_cancelled_or_expires(tmp_path: Path)
     asyncio.run(scenario())
 
 
-def test_a_batch_that_cannot_be_saved_waits_beside_the_others(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_saved_waits_while_others_run(tmp_path: Path) -> None:
     async def scenario() -> None:
         stores = Stores(tmp_path)
         bad, good = stores.create(2), stores.create(2)

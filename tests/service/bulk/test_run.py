@@ -76,7 +76,7 @@ def test_parquet_has_all_columns_and_the_vectors_of_the_texts(
     assert counts == {"rows": 250, "embedded": 250, "errors": 0, "computed": distinct}
 
 
-def test_npy_parts_have_their_rows_beside_them(small: LocalModel, tmp_path: Path) -> None:
+def test_npy_parts_have_their_rows_next_to_them(small: LocalModel, tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "in.parquet", 30)
     run_job(small, path, tmp_path / "out", format="npy", part_rows=20)
     parts = [np.load(tmp_path / "out" / f"part-00000{i}.npy") for i in (0, 1)]

@@ -122,7 +122,7 @@ def test_a_refusal_ends_the_run(server: HttpServer) -> None:
             servers.begin(["a"], lambda _: None).result()
 
 
-def test_a_text_at_fault_is_rejected_and_those_beside_it_embedded(tiny_bert: Folder) -> None:
+def test_a_text_at_fault_is_rejected_and_the_others_embedded(tiny_bert: Folder) -> None:
     with (
         local_server(unframed(tiny_bert())) as server,
         connect([server.url], None, None) as servers,

@@ -1,4 +1,4 @@
-"""Images that are tokens of a text: alone, beside a column of texts, and rows without a vector."""
+"""Images that are tokens of a text: alone, with a column of texts, and rows without a vector."""
 
 import json
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_a_row_has_an_image_a_text_or_both(gme: LocalTextsWithImages, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
-def test_paths_may_be_missing_beside_texts(
+def test_paths_may_be_missing_next_to_texts(
     gme: LocalTextsWithImages, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.png").write_bytes(FILES[0])
@@ -168,7 +168,7 @@ def test_a_prompt_of_nomic_embed_multimodal_is_for_texts(tmp_path: Path) -> None
     np.testing.assert_array_equal(vectors_of(read_output(tmp_path / out)), expected)
 
 
-def test_a_model_of_single_images_takes_no_texts_beside_them(tmp_path: Path) -> None:
+def test_a_model_of_single_images_takes_no_texts_with_them(tmp_path: Path) -> None:
     write_jina_v4(tmp_path)
     options = settings(tmp_path).model_copy(update={"adapter": "retrieval"})
     with pytest.raises(BulkError, match="reads images without texts"):

@@ -17,7 +17,7 @@ def run(*arguments: str, status: int = 0) -> str:
     return result.output
 
 
-def test_convert_writes_a_folder_beside_the_original_and_prints_its_path(tmp_path: Path) -> None:
+def test_convert_writes_a_folder_next_to_the_original_and_prints_its_path(tmp_path: Path) -> None:
     source = tmp_path / "model"
     source.mkdir()
     contriever(source)

@@ -1,4 +1,4 @@
-"""Questions about words over HTTP, beside gensim; and about texts, with any dense model."""
+"""Questions about words over HTTP, compared with gensim; and about texts, with any dense model."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -99,7 +99,7 @@ def test_openai_has_the_answers_of_the_authors(
     assert decision.usage.input_tokens == decision.usage.total_tokens > 3 * 14
 
 
-def test_true_and_false_are_options_beside_texts(client: openai.OpenAI) -> None:
+def test_true_and_false_are_options_next_to_texts(client: openai.OpenAI) -> None:
     options: Any = [{"value": True}, {"value": "true"}, {"value": False}]
     question: Any = {"type": "choice", "instructions": "is it", "choices": options}
     (answer,) = client.decisions.create(model="laya", input="a", questions=[question]).answers

@@ -186,7 +186,7 @@ def test_precisions_are_scored_one_after_the_other(pairs: Path) -> None:
     assert [result["precision"] for result in report["results"]] == ["float32"] * 2
 
 
-def test_baselines_are_scored_beside_the_model_and_may_be_worse(pairs: Path) -> None:
+def test_baselines_are_scored_with_the_model_and_may_be_worse(pairs: Path) -> None:
     chosen = ("--baselines", "bag-of-words,n-grams", "--dimensions", "64", *FLOAT32)
     results = run_json("tasks", "--sts", pairs, *chosen, "--min-score", "50")["results"]
     rows = [(result["precision"], result["dimensions"]) for result in results]

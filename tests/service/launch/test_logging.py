@@ -65,7 +65,7 @@ def test_a_failed_request_has_its_id_path_and_status_as_fields(
     "failure",
     ["1 / 0", "threading.Thread(target=lambda: 1 / 0).start()", "warnings.warn('ZeroDivision')"],
 )
-def test_nothing_that_python_reports_is_text_beside_json(failure: str) -> None:
+def test_nothing_that_python_reports_is_text_among_json(failure: str) -> None:
     program = (
         "import threading, warnings; from embedwell.launch.logging import configure_logging\n"
         f"configure_logging('info', 'json')\n{failure}"

@@ -64,7 +64,7 @@ def test_models_that_are_kept_or_compute_are_passed_over() -> None:
     assert models_to_replace(models, 10, limit=20) == [1]
 
 
-def test_there_is_no_room_beside_models_that_stay() -> None:
+def test_there_is_no_room_next_to_models_that_stay() -> None:
     models = [model(0, 1, may_unload=False), model(1, 2)]
     assert models_to_replace(models, 11, limit=20) is None
 

@@ -339,7 +339,7 @@ def test_a_copied_request_says_that_the_server_does_not_cut_vectors(open_view: O
     assert np.shape(json.loads(done.stdout)) == (8, 384)
 
 
-def test_sentences_in_context_are_ranked_beside_sentences_alone(
+def test_sentences_in_context_are_ranked_next_to_sentences_alone(
     server: Server, open_view: OpenView
 ) -> None:
     page = open_view("document")

@@ -150,7 +150,7 @@ def test_all_outputs_come_in_one_response(m3: HttpServer, folders: Folders) -> N
     assert alone["sparse"] == content["sparse"] and not {"embeddings", "multi"} & set(alone)
 
 
-def test_token_vectors_beside_dense_ones_are_those_of_the_library(
+def test_token_vectors_with_dense_ones_are_those_of_the_library(
     m3: HttpServer, folders: Folders
 ) -> None:
     embedder = Embedder.load(folders["m3"], device="cpu", dtype="float32")

@@ -58,7 +58,7 @@ def test_texts_get_a_list_of_vectors(
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/embed", "/"])
-def test_fields_in_parameters_are_those_beside_inputs(server: HttpServer, path: str) -> None:
+def test_fields_in_parameters_are_those_next_to_inputs(server: HttpServer, path: str) -> None:
     fields = {"normalize": False, "truncate": True, "truncation_direction": "Left"}
     body = {"inputs": [TEXTS[0], "a long text " * 200], "options": {"use_cache": False}}
     response = server.post(path.format(DEFAULT), {**body, "parameters": fields})

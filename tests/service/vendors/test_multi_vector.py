@@ -187,7 +187,7 @@ def test_similarity_is_maxsim_of_queries_and_documents(colbert: HttpServer, scor
     assert len(pairs["inputs"]["b"]) == len(DOCUMENTS)
 
 
-def test_a_text_has_the_same_bytes_alone_and_beside_others(colbert: HttpServer) -> None:
+def test_a_text_has_the_same_bytes_alone_and_with_others(colbert: HttpServer) -> None:
     together = embed(colbert)
     for text, matrix in zip(DOCUMENTS, together, strict=True):
         assert embed(colbert, inputs=[text]) == [matrix]

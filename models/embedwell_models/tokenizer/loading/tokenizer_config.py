@@ -176,7 +176,9 @@ _OVERRIDES: Mapping[str, Override] = {
 
 log = logging.getLogger(__name__)
 
-FRAMES: Mapping[str, tuple[str, ...]] = {  # stem of a class -> roles of the tokens around a text
+ROLES_AROUND: Mapping[
+    str, tuple[str, ...]
+] = {  # stem of a class -> roles of the tokens around a text
     **dict.fromkeys(("roberta", "albert", "xlnet", "debertav2"), ("cls", "sep")),
     **dict.fromkeys(("xlmroberta", "camembert", "clip", "cliptextmodel"), ("bos", "eos")),
     **dict.fromkeys(("t5", "mt5"), ("eos",)),
@@ -240,7 +242,9 @@ def refuse_contradictions(rust: Tokenizer, added: AddedTokens, name: str) -> Non
         if stated is not None and not allows(rust, stated):
             raise _contradiction(option, stated)
     is_bert = override(name) is override_normalizer
-    expected = dict.fromkeys(("cls", "sep") if is_bert else FRAMES.get(kind, ()), _frame(rust))
+    expected = dict.fromkeys(
+        ("cls", "sep") if is_bert else ROLES_AROUND.get(kind, ()), _tokens_around(rust)
+    )
     if is_bert and isinstance(rust.model, models.WordPiece):
         expected["unk"] = [rust.model.unk_token]
     for role, tokens in expected.items():
@@ -268,7 +272,7 @@ def warn_of_special_tokens(folder: Path, rust: Tokenizer, added: AddedTokens) ->
             )
 
 
-def _frame(rust: Tokenizer) -> list[str]:
+def _tokens_around(rust: Tokenizer) -> list[str]:
     return list(rust.encode("").tokens)
 
 

@@ -97,7 +97,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    embedder = _load_kept(spec, previous, cache) if previous else None
+    embedder = _load_with_choices(spec, previous, cache) if previous else None
     if embedder is None:
         previous, embedder = None, _load(spec, None, cache)
     embedder.warm()
@@ -120,7 +120,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     return embedder, choices
 
 
-def _load_kept(
+def _load_with_choices(
     spec: EngineSpec, previous: StartupChoices, cache: StartupCache
 ) -> TokenIdEmbedder | None:
     """Load the model with earlier choices; None if auto should choose another device."""

@@ -23,7 +23,7 @@ from embedwell.routes.common.options import (
     OPTION_FIELDS,
     InputBody,
     ReadingBody,
-    refuse_beside_parameters,
+    refuse_fields_outside_parameters,
 )
 from embedwell.routes.common.request_inputs import Input
 from embedwell.routes.common.response_body import (
@@ -128,7 +128,7 @@ class EmbedRequest(InputBody):
         if self.parameters is None:
             return self
         names = self.parameters.model_fields_set
-        refuse_beside_parameters(self, names)
+        refuse_fields_outside_parameters(self, names)
         fields = {name: getattr(self.parameters, name) for name in names}
         return self.model_copy(update={**fields, "parameters": None})
 

@@ -127,7 +127,7 @@ OPTION_FIELDS = frozenset(ReadingBody.model_fields)
 """The fields that `EmbedRequest.of_inputs` takes over from the body of another route."""
 
 
-def refuse_beside_parameters(body: Body, names: Collection[str]) -> None:
+def refuse_fields_outside_parameters(body: Body, names: Collection[str]) -> None:
     """Raise BadRequest if a body with `parameters` has one of these fields next to it."""
     if repeated := sorted(body.model_fields_set.intersection(names)):
         raise BadRequest(

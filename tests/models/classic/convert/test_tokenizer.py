@@ -1,4 +1,4 @@
-"""Older tokenizers, converted, beside transformers on the original files."""
+"""Older tokenizers, converted, compared with transformers on the original files."""
 
 import json
 from pathlib import Path

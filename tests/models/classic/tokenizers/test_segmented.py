@@ -1,4 +1,4 @@
-"""Tokenizers that split words in Python, beside those of transformers."""
+"""Tokenizers that split words in Python, compared with those of transformers."""
 
 import json
 import sys

@@ -106,7 +106,7 @@ def test_packed_shapes_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(decoded(stored.array), MATRIX)
 
 
-def test_numbers_in_a_file_beside_it(tmp_path: Path) -> None:
+def test_numbers_in_a_file_next_to_it(tmp_path: Path) -> None:
     (tmp_path / "model.onnx_data").write_bytes(bytes(8) + MATRIX.tobytes())
     constant = tensor("a.weight", MATRIX, {"location": "model.onnx_data", "offset": 8})
     path = write(tmp_path / "model.onnx", [], [constant, tensor("b.weight", MATRIX)])
@@ -129,7 +129,7 @@ def test_numbers_in_a_file_beside_it(tmp_path: Path) -> None:
         ({"location": "empty", "length": 24}, r"empty cannot be read as ONNX"),
     ],
 )
-def test_numbers_that_are_not_in_a_file_beside_it_are_refused(
+def test_numbers_that_are_not_in_a_file_next_to_it_are_refused(
     tmp_path: Path, entry: dict[str, str | int], message: str
 ) -> None:
     (tmp_path / "secret").write_bytes(MATRIX.tobytes())

@@ -62,7 +62,7 @@ def test_of_the_exports_of_a_hub_the_one_with_all_weights_is_read(
         Embedder.load(folder, device="cpu", pooling="mean")
 
 
-def test_numbers_beside_the_graph_are_part_of_the_fingerprint(
+def test_numbers_next_to_the_graph_are_part_of_the_fingerprint(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
     folder = export(tiny_bert(), tmp_path / "exported", external="model.onnx_data")

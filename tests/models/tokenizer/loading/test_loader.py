@@ -179,7 +179,7 @@ ADDED: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("named", ["BertTokenizer", "PreTrainedTokenizerFast"])
 @pytest.mark.parametrize("files", ADDED.values(), ids=ADDED)
-def test_tokens_of_the_files_beside_tokenizer_json_are_added(
+def test_tokens_of_the_files_next_to_tokenizer_json_are_added(
     tmp_path: Path, files: Mapping[str, Any], named: str
 ) -> None:
     files = {**files, **options(**files.get("tokenizer_config", {}), tokenizer_class=named)}
@@ -315,7 +315,7 @@ def test_a_tokenizer_that_needs_another_library_is_refused(
     assert_same(write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **named))
 
 
-def test_the_files_beside_tokenizer_json_determine_ids_too(tmp_path: Path) -> None:
+def test_the_files_next_to_tokenizer_json_determine_ids_too(tmp_path: Path) -> None:
     folder = write(tmp_path, "wordpiece", **options(do_lower_case=True), added_tokens={})
     names = [path.name for path in tokenizer_kind.files(folder)]
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]

@@ -11,7 +11,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading.tokenizer_config import FRAMES, OPTIONS, ROLES
+from embedwell_models.tokenizer.loading.tokenizer_config import OPTIONS, ROLES, ROLES_AROUND
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 
@@ -185,7 +185,7 @@ def test_the_page_on_formats_has_a_row_for_every_option_that_may_be_refused() ->
     assert "](developers/formats.md#tokenizers)" in (docs / "model-files.md").read_text("utf-8")
     page = (docs / "developers/formats.md").read_text(encoding="utf-8")
     table = page.partition("| key of `tokenizer_config.json` |")[2].partition("\n\n")[0]
-    roles = {f"{role}_token" for frame in FRAMES.values() for role in frame}
+    roles = {f"{role}_token" for names in ROLES_AROUND.values() for role in names}
     options = {option for checked in OPTIONS.values() for option in checked}
     for key in {*roles, *options, "unk_token", "split_special_tokens"}:
         assert any(f"`{key}`" in row and "refused" in row for row in table.splitlines()), key

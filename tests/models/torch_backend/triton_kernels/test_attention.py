@@ -1,4 +1,4 @@
-"""Tests of attention to packed texts in Triton's interpreter, beside attention in blocks."""
+"""Tests of attention to packed texts in Triton's interpreter, compared with attention in blocks."""
 
 from dataclasses import replace
 

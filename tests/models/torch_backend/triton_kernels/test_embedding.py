@@ -1,4 +1,4 @@
-"""Tests of embedded rows in Triton's interpreter, beside torch."""
+"""Tests of embedded rows in Triton's interpreter, compared with torch."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Linear layers of a GPU and their kernels in Triton's interpreter, beside torch."""
+"""Linear layers of a GPU and their kernels in Triton's interpreter, compared with torch."""
 
 import pytest
 import torch

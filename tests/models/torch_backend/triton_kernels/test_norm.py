@@ -1,4 +1,4 @@
-"""Tests of sum and norm in Triton's interpreter, beside torch."""
+"""Tests of sum and norm in Triton's interpreter, compared with torch."""
 
 from typing import Any
 

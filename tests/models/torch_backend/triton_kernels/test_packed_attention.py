@@ -1,4 +1,4 @@
-"""Tests of the layers' attention by the Triton kernel, in its interpreter, beside blocks."""
+"""Tests of the layers' attention by the Triton kernel, in its interpreter, compared with blocks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests of pooling in Triton's interpreter, beside that of arrays."""
+"""Tests of pooling in Triton's interpreter, compared with that of arrays."""
 
 import numpy as np
 import pytest

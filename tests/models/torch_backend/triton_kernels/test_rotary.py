@@ -1,4 +1,4 @@
-"""Tests of rotation in place in Triton's interpreter, beside that of torch."""
+"""Tests of rotation in place in Triton's interpreter, compared with that of torch."""
 
 import pytest
 import torch

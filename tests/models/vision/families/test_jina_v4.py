@@ -134,7 +134,7 @@ def test_an_adapter_is_added_to_the_matrices(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, vectors, atol=1e-5)
 
 
-def test_a_text_beside_an_image_is_refused(tmp_path: Path) -> None:
+def test_a_text_with_an_image_is_refused(tmp_path: Path) -> None:
     write_jina_v4(tmp_path)
     with pytest.raises(ValueError, match="one text or one image at a time"):
         load(tmp_path).embed_contents([[IMAGES[0], "the license"]])

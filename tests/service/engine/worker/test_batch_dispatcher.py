@@ -79,7 +79,7 @@ def test_a_follower_takes_new_texts_while_the_leader_computes_a_long_one() -> No
         assert lengths(following.result(timeout=120)) == [5]
 
 
-def test_a_follower_takes_new_texts_beside_one_slightly_longer_than_a_batch() -> None:
+def test_a_follower_takes_new_texts_with_one_slightly_longer_than_a_batch() -> None:
     queue = Queue(600, max_concurrent_batches=4)
     batch = queue.dispatcher.next_for_leader()
     assert batch and batch.blocks_leader and not batch.single_threaded
@@ -91,7 +91,7 @@ def test_a_follower_takes_new_texts_beside_one_slightly_longer_than_a_batch() ->
         assert lengths(following.result()) == [5]
 
 
-def test_a_long_text_beside_running_batches_is_computed_by_one_thread() -> None:
+def test_a_long_text_during_other_batches_is_computed_by_one_thread() -> None:
     queue = Queue(300, 300)
     queue.finish(queue.dispatcher.next_for_leader())
     assert lengths(queue.dispatcher.next_for_follower()) == [300]
@@ -144,7 +144,7 @@ def test_an_exclusive_text_waits_for_running_batches_and_others_wait_for_it() ->
         assert lengths(following.result(timeout=60)) == [5]
 
 
-def test_the_spare_thread_computes_nothing_beside_an_exclusive_text() -> None:
+def test_the_spare_thread_computes_nothing_during_an_exclusive_text() -> None:
     queue = Queue(max_concurrent_batches=1)
     queue.add(5000, exclusive=True)
     batch = queue.dispatcher.next_for_leader()

@@ -269,7 +269,7 @@ class SequentialConnections(FakeConnections):
         return [self.messages.pop(0)] if self.messages else super().receive(wait)
 
 
-def test_the_leader_computes_new_jobs_beside_a_follower_and_then_with_all_threads() -> None:
+def test_the_leader_computes_new_jobs_during_a_follower_and_then_with_all_threads() -> None:
     rig = Rig(model=BlockedFollowerModel())
     rig.send(0, [1] * 510, [2] * 300)
     for number in (3, 9, 5):
@@ -447,7 +447,7 @@ class LongTextModel(SumModel):
         return vectors
 
 
-def compute_short_beside_long(
+def compute_short_during_long(
     long: int, max_concurrent_batches: int, max_batch_tokens: int = 2048
 ) -> LongTextModel:
     """Compute a short text that arrives while several long ones are computed."""
@@ -468,15 +468,15 @@ def compute_short_beside_long(
     ("long", "max_concurrent_batches"), [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (5, 3)]
 )
 def test_a_short_text_does_not_wait_for_long_ones(long: int, max_concurrent_batches: int) -> None:
-    compute_short_beside_long(long, max_concurrent_batches)
+    compute_short_during_long(long, max_concurrent_batches)
 
 
 def test_a_single_long_text_is_computed_by_all_threads() -> None:
-    assert compute_short_beside_long(1, 2).threads == [(2049, process_thread_count()), (1, 1)]
+    assert compute_short_during_long(1, 2).threads == [(2049, process_thread_count()), (1, 1)]
 
 
 def test_long_texts_for_all_threads_are_computed_single_threaded() -> None:
-    assert compute_short_beside_long(2, 2).threads == [(2049, 1), (2049, 1), (1, 1)]
+    assert compute_short_during_long(2, 2).threads == [(2049, 1), (2049, 1), (1, 1)]
 
 
 def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None:

@@ -172,7 +172,7 @@ def test_characters_in_a_string_do_not_count(quoted: str) -> None:
     check_json_parts(json.dumps({"inputs": [text, quoted]}).encode())
 
 
-def test_the_limit_is_accepted_beside_characters_in_a_string() -> None:
+def test_the_limit_is_accepted_with_characters_in_a_string() -> None:
     fields = {str(number): 1 for number in range(9_999)}
     check_json_parts(json.dumps({**fields, "": ":"}).encode())
 
