@@ -99,20 +99,18 @@ class Normalization:
 class Preprocessing:
     """Resizing and cropping with Pillow, and normalisation of the pixel values.
 
-    shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
-    stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
-    patch: pixels of a patch's side for an image that keeps its proportions, and of whose patches
-    there are at most as many as `side` has; None for a square.
-    rounds: whether half a pixel before the centre is rounded to an even number, as in torchvision,
-    and not down.
+    spec: of the encoder, which reads squares; with a table of positions, it reads images of any
+    proportions, with at most as many patches as such a square. shortest_edge: length to which the
+    shorter edge is resized, with the proportions kept; None to stretch the image to a square.
+    resample: Pillow's filter. rounds: whether half a pixel before the centre is rounded to an even
+    number, as in torchvision, and not down.
     """
 
+    spec: ImageSpec
     shortest_edge: int | None
     resample: "Image.Resampling"
-    side: int
     normalization: Normalization
     rounds: bool = False
-    patch: int | None = None
 
     @classmethod
     def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
@@ -137,11 +135,10 @@ class Preprocessing:
                 f"{spec.image_size}"
             )
         return cls(
+            spec=spec,
             shortest_edge=_shortest_edge(options),
             resample=resampling(options),
-            side=side,
             rounds=options.get(_CLASS_KEYS[0]) == _JINA,
-            patch=None,
             normalization=Normalization.read(options),
         )
 
@@ -151,11 +148,9 @@ class Preprocessing:
             if options.get(key, value) != value:
                 raise options.unsupported(key, options.get(key), value)
         return cls(
+            spec=spec,
             shortest_edge=None,
             resample=resampling(options),
-            side=spec.image_size,
-            patch=spec.patch_size,
-            rounds=False,
             normalization=Normalization.read(options),
         )
 
@@ -168,15 +163,16 @@ class Preprocessing:
 
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
-        image = decode(data, max_pixels)
-        if self.patch:
-            most = (self.side // self.patch) ** 2
-            width, height = _native_size(image.width, image.height, self.patch, most)
+        image, spec = decode(data, max_pixels), self.spec
+        if spec.positions:
+            most = spec.grid**2
+            width, height = _native_size(image.width, image.height, spec.patch_size, most)
         else:
-            width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
+            edge, side = self.shortest_edge, spec.image_size
+            width, height = _resized(image.width, image.height, edge, side)
         check_pixels(width, height, max_pixels)
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
-        return pixels if self.patch else _centre(pixels, self.side, self.rounds)
+        return pixels if spec.positions else _centre(pixels, spec.image_size, self.rounds)
 
 
 def normalised_patches(patches: Pixels, table: Floats, frames: int = 1) -> Floats:
