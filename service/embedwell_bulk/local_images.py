@@ -205,9 +205,7 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
             return error.problem
         except ImageTokensError as error:
             return str(error)
-        except PromptTooLongError as error:
-            raise BulkError(str(error)) from None
-        except ModelError as error:  # when the first input loads the image encoder
+        except (ModelError, PromptTooLongError) as error:  # the first input loads the image encoder
             raise BulkError(str(error)) from None
         return vector
 
