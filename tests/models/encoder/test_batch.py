@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedwell_models.config.model_spec import LARGEST
 from embedwell_models.encoder.batch import (
     Batch,
     FlatRows,
     batches_of_similar_length,
+    truncate_after,
     without_trailing,
 )
 
@@ -47,6 +49,11 @@ def test_what_no_table_holds_is_refused(rows: list[list[int]], message: str) -> 
         Batch.of(rows).check_bounds(10, 3)
 
 
+def test_a_model_may_need_several_tokens() -> None:
+    with pytest.raises(ValueError, match="a sequence must have 2 to 3 tokens"):
+        Batch.of([[1, 2], [1]]).check_bounds(10, 3, min_tokens=2)
+
+
 def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     batch = Batch.of([[5, 9, 7, 9, 9], [9, 5], [9, 9], [7, 9]])
     limited = batch.without_attention_to_trailing(9)
@@ -61,6 +68,11 @@ def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
 )
 def test_ids_at_the_end_of_a_sequence_are_left_out(row: list[int], kept: list[int]) -> None:
     assert without_trailing(row, 9) == kept
+
+
+def test_a_text_ends_after_the_first_id_of_its_end_or_its_largest() -> None:
+    assert truncate_after([3, 9, 4, 9], 9) == truncate_after([3, 9, 4], LARGEST) == [3, 9]
+    assert truncate_after([3, 4], 9) == [3, 4] and truncate_after([], LARGEST) == []
 
 
 def test_parts_have_few_sequences_each_with_all_that_belongs_to_them() -> None:
@@ -102,6 +114,7 @@ def test_a_batch_of_flat_rows_is_that_of_their_sequences() -> None:
 
 def test_texts_of_similar_length_share_a_batch() -> None:
     assert [*batches_of_similar_length([5, 1, 5, 2], 6)] == [[1, 3], [0], [2]]
+    assert [*batches_of_similar_length([3, 3], 6)] == [[0, 1]], "as much as the budget"
 
 
 @given(lengths=st.lists(st.integers(0, 9)), budget=st.integers(1, 12))

@@ -28,6 +28,14 @@ def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
         run_to_completion(windows.split_text("a " * 1000, "b " * 254, 0))
 
 
+def test_a_text_without_tokens_has_no_windows_whose_mean_would_be_of_none(
+    minilm_folder: Path,
+) -> None:
+    windows = WindowSplitter(Tokenizer(minilm_folder, 256), max_tokens=10_000)
+    row = run_to_completion(windows.split_text("", "a prompt", 0))
+    assert not row.windows and not row.weights and len(row.ids) == 4
+
+
 def test_no_more_of_a_text_is_tokenized_than_its_windows_may_have(minilm_folder: Path) -> None:
     windows = WindowSplitter(Tokenizer(minilm_folder, 256, chunk_size=1000), max_tokens=10_000)
     steps = windows.split_text("a " * 50_000, "", 0)

@@ -203,6 +203,38 @@ def test_cached_ids_of_prose_equal_those_of_every_kind_of_tokenizer(kind: str) -
     assert len(caching.cache) > 500
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("a\x0b", "\u200da", "\u0600a", "\u0301", "\u3000", "▁a", "a▁", "aﾞ", "ำ", "\u0d4ea"),
+        *("🏽", "\U0001d165a", "x" * 257),
+        *("the", "ｔｈｅ", "|||IP|||", "｜｜｜IP｜｜｜"),  # added, and what is normalized to such
+    ],
+)
+def test_a_piece_that_may_join_a_space_or_an_added_token_is_not_cached(piece: str) -> None:
+    rust = Tokenizer.from_str(kinds.text("gpt2"))
+    _with_tokens_of_spaces(rust)
+    pieces = pieces_of(rust)
+    assert pieces is not None and not pieces.is_local(piece) and not pieces.is_local(f" {piece}")
+    assert pieces.is_local("work") and pieces.is_local("😀") and pieces.is_local("x" * 256)
+
+
+def test_bytes_are_cached_by_the_pattern_of_a_word_alone() -> None:
+    rust = Tokenizer.from_str(kinds.text("qwen"))
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    for behavior, invert, cached in (
+        ("isolated", False, True),
+        ("isolated", True, False),
+        ("removed", False, False),
+    ):
+        split = pre_tokenizers.Split(Regex(kinds.QWEN), behavior, invert)
+        rust.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+        assert (pieces_of(rust) is not None) is cached
+    rust.add_tokens(["two words"])
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert pieces_of(rust) is None
+
+
 def _compose(rust: Tokenizer) -> None:
     rust.normalizer = normalizers.Sequence([normalizers.NFC(), rust.normalizer])
 
@@ -225,7 +257,11 @@ def _do_not_normalize(rust: Tokenizer) -> None:
 
 
 def _add_normalized_token(rust: Tokenizer) -> None:
-    rust.add_tokens([AddedToken("two words", normalized=True)])
+    rust.add_tokens([AddedToken("ense", normalized=True)])
+
+
+def _add_token_of_two_words(rust: Tokenizer) -> None:
+    rust.add_tokens([AddedToken("two words", normalized=False)])
 
 
 @pytest.mark.parametrize(
@@ -237,12 +273,14 @@ def _add_normalized_token(rust: Tokenizer) -> None:
         _do_not_split,
         _do_not_normalize,
         _add_normalized_token,
+        _add_token_of_two_words,
     ],
 )
 def test_tokenizers_with_steps_that_may_look_across_words_are_not_cached(
     modified: Tokenizer, change: Callable[[Tokenizer], None]
 ) -> None:
     change(modified)
+    assert pieces_of(modified) is None
     assert isinstance(fastest_tokenizer(modified, [CLS], [SEP]), UncachedTokenizer)
 
 
@@ -312,6 +350,10 @@ def test_the_cache_has_at_most_max_words(rust: Tokenizer) -> None:
     assert list(caching.cache) == ["five", "four", "one"]
     assert caching.encode(texts[2:]) == UncachedTokenizer(rust).encode(texts[2:])
     assert list(caching.cache) == ["five", "one", "six"]
+    rest = _caching(rust, [CLS], [SEP], max_pieces=3)
+    rest.encode(["one"])
+    assert rest.encode(texts) == UncachedTokenizer(rust).encode(texts)
+    assert len(rest.cache) == 3, "it had room for two"
 
 
 def test_long_words_and_texts_are_not_cached(rust: Tokenizer) -> None:

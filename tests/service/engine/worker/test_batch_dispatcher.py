@@ -144,6 +144,19 @@ def test_an_exclusive_text_waits_for_running_batches_and_others_wait_for_it() ->
         assert lengths(following.result(timeout=60)) == [5]
 
 
+def test_the_other_leader_of_a_gpu_waits_for_an_exclusive_text() -> None:
+    queue = Queue()
+    queue.add(7, exclusive=True)
+    exclusive = queue.dispatcher.next_for_leader()
+    queue.add(5)
+    with ThreadPoolExecutor(1) as pool:
+        leading = pool.submit(queue.dispatcher.next_for_leader)
+        wait([leading], timeout=0.2)
+        assert not leading.done()
+        queue.finish(exclusive)
+        assert lengths(leading.result(timeout=60)) == [5]
+
+
 def test_the_spare_thread_computes_nothing_during_an_exclusive_text() -> None:
     queue = Queue(max_concurrent_batches=1)
     queue.add(5000, exclusive=True)

@@ -58,6 +58,23 @@ def test_a_text_has_its_number_of_skipped_tokens() -> None:
     assert texts.prompt_token_counts == [1, 0, 0]
 
 
+def test_the_later_texts_of_a_job_have_their_numbers_of_skipped_tokens() -> None:
+    rows = FlatRows.of([ids([1, 2])] * 3)
+    job_table = JobTable()
+    job_table.add((CONNECTION, 1), Job(2, rows, prompt_token_counts=[0, 1, 2]))
+    counts = [texts_of(job_table.take_batch(4)).prompt_token_counts for _ in range(2)]
+    assert counts == [[0, 1], [2]]
+
+
+def test_a_result_of_vectors_of_tokens_has_their_number_in_each_text() -> None:
+    job_table = JobTable()
+    job_table.add((CONNECTION, 1), Job("multi", FlatRows.of([ids([1, 2]), ids([3])])))
+    batch = job_table.take_batch(10)
+    of_tokens = BatchVectors.of_each([np.ones((2, 4), np.float32), np.ones((1, 4), np.float32)])
+    ((_, result),) = job_table.collect(batch, of_tokens, 0.0, 9.0)[CONNECTION]
+    assert isinstance(result, Result) and result.row_counts == [2, 1]
+
+
 def test_a_batch_has_the_texts_of_its_parts() -> None:
     job_table = fill([[1, 2], [3], [4]], [[5]])
     texts = [texts_of(job_table.take_batch(3)) for _ in range(2)]

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterable
 
 import pytest
+from starlette.types import Scope
 
+from embedwell.http.protocol.request_parser import RequestParser
 from tests.service.http.protocol.raw_http import (
     CHUNKED,
     LAST_CHUNK,
@@ -92,3 +94,28 @@ def test_connect_is_refused(server: Server) -> None:
     with connect(server) as client:
         client.sendall(b"CONNECT /live HTTP/1.1\r\nhost: localhost\r\n" + HTTP2 + b"\r\n")
         assert read_response(client)[0] == 405
+
+
+class Heads:
+    """Keeps the heads of requests."""
+
+    def __init__(self) -> None:
+        self.headers: list[list[tuple[bytes, bytes]]] = []
+        self.asked: list[tuple[bool, bool]] = []
+
+    def start_request(self, scope: Scope, keep_alive: bool, expects_continue: bool) -> None:
+        self.headers.append(scope["headers"])
+        self.asked.append((keep_alive, expects_continue))
+
+
+def test_the_names_of_headers_are_in_lower_case_and_their_values_as_they_came() -> None:
+    heads = Heads()
+    RequestParser(heads).feed(b"GET /live HTTP/1.1\r\nHost: A\r\nX-Request-Id: Bc\r\n\r\n")
+    assert heads.headers == [[(b"host", b"A"), (b"x-request-id", b"Bc")]]
+
+
+@pytest.mark.parametrize(("version", "is_known"), [(b"1.0", False), (b"1.1", True)])
+def test_http_1_0_knows_no_later_request_and_no_status_100(version: bytes, is_known: bool) -> None:
+    heads, asking = Heads(), b"connection: keep-alive\r\nexpect: 100-continue\r\n"
+    RequestParser(heads).feed(b"GET /live HTTP/%s\r\nhost: a\r\n%s\r\n" % (version, asking))
+    assert heads.asked == [(is_known, is_known)]
