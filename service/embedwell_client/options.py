@@ -18,6 +18,9 @@ RETRYABLE_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.Connect
 MAX_DELAY = 30.0  # seconds before the next attempt
 MAX_JITTER = 0.25  # share of a delay; clients that were rejected together should not retry together
 
+_WITHOUT_PROXY = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""This machine, as httpx writes it: a proxy (HTTP_PROXY) would look for the server on its own."""
+
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 """The model of a local server, unless another is chosen."""
 
@@ -70,6 +73,7 @@ class ClientOptions:
             "base_url": self.url,
             "headers": headers,
             "timeout": self.timeout,
+            "mounts": _WITHOUT_PROXY,
             # The certificates take longer to read than a request. No redirect leads to https.
             "verify": self.url.lower().startswith("https://"),
         }

@@ -75,6 +75,17 @@ def test_a_single_text_and_token_ids_are_accepted(client: Client, embedder: Embe
     np.testing.assert_array_equal(client.embed([list(row) for row in rows]), expected)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_on_this_machine_is_not_reached_by_a_proxy(
+    server: Server, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")  # where nothing listens
+    url = server.url.replace("127.0.0.1", host)
+    with Client(url, retries=0) as client:
+        assert client.embed("a").shape == (1, 384)
+    assert run_async(url, lambda client: client.embed("a"), retries=0).shape == (1, 384)
+
+
 def test_options_reach_the_server(
     server: Server, client: Client, server_any_dimensions: Server
 ) -> None:
