@@ -86,7 +86,7 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
         "needs Locust or k6, whose bodies are tested", "tests/deploy/test_loadtest.py"
     ),
     r"python3 -m pip list ": Runs(),
-    r"bash (deploy/gpu|\.gpu)/|rsync .* gpu-host:|cd embedwell$": NotRun(
+    r"(KIT_\w+=\S+ )?bash (deploy/gpu|\.gpu)/|rsync .* gpu-host:|cd embedwell$": NotRun(
         "for a machine with a GPU", "tests/deploy/test_gpu_kit.py"
     ),
     r"(KERNELS=compiled )?(\.venv/bin/)?pip install ": NotRun(
