@@ -99,7 +99,7 @@ print(was_signalled())
 def test_a_signal_whose_exception_is_lost_is_known() -> None:
     result = run_python(LOSES.format("install_signal_handlers(0)"))
     assert (result.returncode, result.stdout) == (0, "True\n")
-    assert "Exception ignored in" in result.stderr
+    assert "Exception ignored" in result.stderr
 
 
 def test_a_signal_ends_a_process_where_an_exception_would_be_lost() -> None:
@@ -129,4 +129,4 @@ main()
 """
     result = run_python(program, str(minilm_folder))
     assert result.returncode == 0
-    assert "Exception ignored in" in result.stderr and "listens on" not in result.stderr
+    assert "Exception ignored" in result.stderr and "listens on" not in result.stderr
