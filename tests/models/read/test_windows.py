@@ -8,7 +8,13 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
 from embedwell_models.errors import PromptTooLongError, TooManyTokensError
-from embedwell_models.read.inputs import InputRow, split_windows
+from embedwell_models.read.inputs import (
+    InputRow,
+    merge_by_average,
+    merge_by_maximum,
+    split_windows,
+    window_input_indices,
+)
 from embedwell_models.read.windows import WindowSplitter
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -70,3 +76,19 @@ def test_the_prompt_of_every_window_is_not_pooled() -> None:
         2,
         1,
     ]
+
+
+def test_the_windows_of_an_input_have_its_best_score_or_the_weighted_mean_of_their_vectors() -> (
+    None
+):
+    ids = np.arange(6, dtype=np.int32)
+    rows = [InputRow(ids, 0), InputRow(ids, 0, windows=[ids[:3], ids[3:]], weights=[3, 1])]
+    of_windows = np.array([[5, 0], [1, 4], [9, 0]], dtype=np.float32)
+    assert window_input_indices(rows) == [0, 1, 1]
+    assert merge_by_maximum(rows, of_windows).tolist() == [[5, 0], [9, 4]]
+    assert merge_by_average(rows, of_windows).tolist() == [[5, 0], [3, 3]]
+
+
+def test_the_tokens_of_an_image_are_its_own_and_not_those_of_a_text() -> None:
+    ids = np.arange(6, dtype=np.int32)
+    assert InputRow(ids, 0).tokens == 6 and InputRow(ids, 0, image_tokens=50).tokens == 50

@@ -100,10 +100,12 @@ class Heads:
     """Keeps the heads of requests."""
 
     def __init__(self) -> None:
+        self.paths: list[tuple[str, bytes, bytes]] = []
         self.headers: list[list[tuple[bytes, bytes]]] = []
         self.asked: list[tuple[bool, bool]] = []
 
     def start_request(self, scope: Scope, keep_alive: bool, expects_continue: bool) -> None:
+        self.paths.append((scope["path"], scope["raw_path"], scope["query_string"]))
         self.headers.append(scope["headers"])
         self.asked.append((keep_alive, expects_continue))
 
@@ -119,3 +121,17 @@ def test_http_1_0_knows_no_later_request_and_no_status_100(version: bytes, is_kn
     heads, asking = Heads(), b"connection: keep-alive\r\nexpect: 100-continue\r\n"
     RequestParser(heads).feed(b"GET /live HTTP/%s\r\nhost: a\r\n%s\r\n" % (version, asking))
     assert heads.asked == [(is_known, is_known)]
+
+
+def test_a_path_is_decoded_and_a_query_is_not() -> None:
+    heads = Heads()
+    RequestParser(heads).feed(b"GET /models/org%2Fname?a=%20 HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert heads.paths == [("/models/org/name", b"/models/org%2Fname", b"a=%20")]
+
+
+def test_bytes_after_the_last_request_of_a_connection_are_no_error() -> None:
+    heads = Heads()
+    parser = RequestParser(heads)
+    parser.feed(b"GET /live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    parser.feed(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert heads.asked[0] == (False, False)
