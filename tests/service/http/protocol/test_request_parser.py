@@ -135,3 +135,11 @@ def test_bytes_after_the_last_request_of_a_connection_are_no_error() -> None:
     parser.feed(b"GET /live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
     parser.feed(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n")
     assert heads.asked[0] == (False, False)
+
+
+def test_a_request_begins_with_the_empty_lines_before_it() -> None:
+    parser, states = RequestParser(Heads()), list[bool]()
+    for part in (b"", b"\r\n", b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n"):
+        parser.feed(part)
+        states.append(parser.is_incomplete)
+    assert states == [False, True, False], "empty lines have a limit of time and size, too"
