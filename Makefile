@@ -130,9 +130,10 @@ ROUNDING_TESTS ?= tests/models/families tests/models/rare tests/models/vision $(
 test-roundings: .venv/dev      ## the comparisons with transformers, with torch's kernels for other processors
 	$(OTHER_KERNELS) FLOAT64_REFERENCES=1 $(BIN)/pytest $(FEW) --full $(ROUNDING_TESTS)
 
-test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton
+test-triton: .venv/dev $(NEWER_TRITON) ## the kernels for GPUs, in the interpreters of two versions of Triton, and compiled by the newer
 	TRITON_INTERPRET=1 $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend/triton_kernels
 	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(FEW) -m interpreter tests/models/torch_backend/triton_kernels
+	PYTHONPATH=$(CURDIR)/$(NEWER_TRITON) $(BIN)/pytest $(FEW) --full -k fit_other tests/models/torch_backend/triton_kernels/test_compile.py
 
 test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under an emulator; .ci/arm fetches its Python
 	$(BIN)/pytest -m compiler tests/models/test_arm.py
