@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -175,5 +176,18 @@ def gpu_kind(name: str, try_device: TryDevice = try_device) -> str:
     """Describe the kind of GPU with a name (auto, cuda or cuda:N); "" if torch cannot use it."""
     if (gpu := usable_gpu(name, try_device)) is None:
         return ""
-    card = torch.cuda.get_device_properties(gpu)
+    return kind_of(torch.cuda.get_device_properties(gpu))
+
+
+class CardProperties(Protocol):
+    """The properties of a GPU by which its kind is known; each card also has a UUID."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+
+
+def kind_of(card: CardProperties) -> str:
+    """Describe what the cards of a kind have in common: what is measured on one holds for all."""
     return f"{card.name} {card.major}.{card.minor} {card.total_memory}"

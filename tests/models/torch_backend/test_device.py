@@ -1,6 +1,7 @@
 """Tests of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from embedwell_models.torch_backend.device import (
     failure_of,
     gpu_kind,
     is_recent_gpu,
+    kind_of,
     resolve_device,
     usable_gpu,
 )
@@ -107,6 +109,25 @@ def test_a_gpu_that_torch_cannot_use_has_no_kind() -> None:
     old = Broken(RuntimeError("The NVIDIA driver on your system is too old"))
     assert not gpu_kind("cuda", old) and usable_gpu("auto", old) is None
     assert usable_gpu("auto", torch.device) == torch.device("cuda")
+
+
+@dataclass
+class Card:
+    """Properties of a GPU, as torch has them."""
+
+    name: str = "NVIDIA H100"
+    major: int = 9
+    minor: int = 0
+    total_memory: int = 80 << 30
+    uuid: str = "GPU-1"
+
+
+def test_cards_of_a_kind_differ_in_their_uuid_alone() -> None:
+    card = Card()
+    assert kind_of(card) == kind_of(replace(card, uuid="GPU-2"))
+    part = replace(card, name="NVIDIA H100 MIG 1g.10gb", total_memory=10 << 30)
+    others = [replace(card, minor=1), replace(card, total_memory=94 << 30), part]
+    assert len({kind_of(each) for each in [card, *others]}) == 4
 
 
 class Broken:
