@@ -12,8 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedwell_models.checkpoint.tables import Array, decoded
 from embedwell_models.checkpoint.weights import StoredWeights
+from embedwell_models.torch_backend.embedding_tables import EmbeddingTables
+from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import HostCopy, to_tensors
 from tests.models.meta import META, ToHost
 from tests.models.shapes import llama, random_weights
@@ -94,6 +97,21 @@ def test_the_host_has_one_matrix_at_a_time_in_float32() -> None:
     matrices = [2 * arrays[f"layers.0.{name}.weight"].nbytes for name in ("query", "key", "value")]
     # A matrix, the three that are joined to one, and the norms, which stay.
     assert 0 < max(device.host_bytes) < 2 * sum(matrices) < whole / 8
+
+
+def test_a_kernel_that_embeds_reads_the_table_as_it_is_stored() -> None:
+    config = llama(layers=1, hidden=128, windows=())
+    arrays = {name: bfloat16(np.array(array)) for name, array in random_weights(config).items()}
+    layout, types = SequenceLayout([2], CPU, ids=[1, 2]), list[torch.dtype]()
+
+    def embed(tables: EmbeddingTables, ids: Tensor, places: Tensor, dtype: torch.dtype) -> Tensor:
+        types.append(tables.tokens.dtype)
+        return torch.zeros(len(ids), 128, dtype=dtype)
+
+    inputs = InputEmbeddings(config, StoredWeights(arrays), CPU, embed)
+    assert inputs(layout.ids, layout, torch.bfloat16).dtype == torch.bfloat16
+    assert types == [torch.bfloat16]
+    assert InputEmbeddings(config, StoredWeights(arrays), CPU).tokens.dtype == torch.float32
 
 
 class Blocking(TorchDispatchMode):  # type: ignore[no-untyped-call]
