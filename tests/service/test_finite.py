@@ -78,10 +78,12 @@ def test_a_vector_beyond_the_number_type_is_an_error_with_the_index(
         1,
         "Backend",
     )
+    body["inputs"] = [[1 << 30], small, large]
     partial = server.post("/embed", {**body, "partial": True}).json()
-    good, bad = partial["results"]
-    assert bad["error"]["code"] == "not_finite" and bad["error"]["index"] == 1
-    assert np.isfinite(good["embedding"]).all() and partial["failed"] == 1
+    unknown, good, bad = partial["results"]
+    assert bad["error"]["code"] == "not_finite" and bad["error"]["index"] == 2
+    assert np.isfinite(good["embedding"]).all()
+    assert unknown["error"]["index"] == 0 and partial["failed"] == 2
 
 
 def test_token_vectors_and_scores_are_finite_or_an_error(scaled_model: ScaledModel) -> None:
