@@ -63,6 +63,9 @@ COMMANDS: dict[str, Runs | Serves | NotRun] = {
     ),
     r"(uvicorn|granian) ": Serves(),
     r"curl ": Runs(),
+    r"sudo (make install|cp|install|systemctl) |journalctl ": NotRun(
+        "needs root and systemd", "tests/deploy/test_systemd.py"
+    ),
     r"docker compose ": NotRun("needs Docker", "tests/deploy/test_compose.py"),
     r"docker |deploy/image\.sh ": NotRun(
         "needs Docker, or podman", "tests/deploy/test_built_image.py"
