@@ -74,6 +74,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     mkdir /weights /wheels \
  && KERNELS=compiled pip wheel --no-deps --wheel-dir /wheels . \
  && pip install --no-deps /wheels/*.whl \
+ && sha256sum /wheels/*.whl > /wheels.sha256 \
  && if [ -n "$MODEL" ]; then \
       EMBEDWELL_MODEL="$MODEL" EMBEDWELL_CACHE=/weights HF_TOKEN_PATH=/run/secrets/hf_token embedwell pull; \
     fi
@@ -92,6 +93,8 @@ RUN if [ "$TORCH" = cuda ]; then \
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=build /weights /weights
 ENV PATH=/opt/venv/bin:$PATH
+# podman 4.3 does not notice that a mount has other files, and would keep the layer of an older wheel.
+COPY --from=build /wheels.sha256 /opt/venv/
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     PYTHONDONTWRITEBYTECODE=1 pip install --no-cache-dir --no-index --no-deps /wheels/*.whl
 

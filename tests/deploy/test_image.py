@@ -196,3 +196,13 @@ def test_pages_publish_a_port_on_this_machine_alone_or_with_a_key(page: Path) ->
         published = re.findall(r"(?:-p|--publish)[ =](\S+)", command)
         local = all(address.startswith("127.0.0.1:") for address in published)
         assert local or "EMBEDWELL_API_KEY" in command, command
+
+
+def test_a_build_by_podman_notices_another_wheel() -> None:
+    # Its cache compares what is copied, and not what is mounted.
+    *_, last = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    hashes, mount = (
+        last.find("COPY --from=build /wheels.sha256"),
+        last.find("from=build,source=/wheels"),
+    )
+    assert 0 < hashes < mount and "sha256sum /wheels/*.whl > /wheels.sha256" in DOCKERFILE
