@@ -10,7 +10,7 @@ import torch
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import normalize
 from tests.gpu.card import since_ampere
-from tests.models.classic import test_canine
+from tests.models.classic.canine_files import write_canine
 
 pytestmark = [
     *(pytest.mark.gpu, since_ampere),
@@ -34,7 +34,7 @@ def test_vectors_of_the_second_are_those_of_the_first(
 
 
 def test_an_encoder_with_layers_of_its_own_computes_on_the_second(tmp_path: Path) -> None:
-    test_canine.write_model(tmp_path)
+    write_canine(tmp_path)
     rows = [[*range(40, 90)], [65, 66, 67]]
     first, second = (
         Embedder.load(tmp_path, device=name).encode(rows) for name in ("cuda:0", "cuda:1")

@@ -19,6 +19,7 @@ from embedwell_models.config.model_options import ModelOptions
 from embedwell_models.description.model_description import ModelDescription
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
+from tests.models.classic.canine_files import write_canine
 from tests.models.classic.cases import CANINE
 from tests.models.classic.cases import CANINE_SIZES as SIZES
 from tests.models.families.checkpoint import (
@@ -126,16 +127,11 @@ def saved_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path
     return tokenizer, folder
 
 
-def write_model(folder: Path) -> None:
-    write(CASES[0], folder)
-    edit(folder, architectures=["CanineModel"])
-
-
 @pytest.fixture
 def default_tokenizer(saved_tokenizer: tuple[Any, Path], tmp_path: Path) -> Any:
     """The default tokenizer; the test's folder has a model and the files of this tokenizer."""
     tokenizer, files = saved_tokenizer
-    write_model(tmp_path)
+    write_canine(tmp_path)
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     return tokenizer
 
@@ -144,7 +140,7 @@ def default_tokenizer(saved_tokenizer: tuple[Any, Path], tmp_path: Path) -> Any:
 def test_tokens_are_those_of_transformers(
     side: str, saved_tokenizer: tuple[Any, Path], tmp_path: Path
 ) -> None:
-    write_model(tmp_path)
+    write_canine(tmp_path)
     theirs = copy.copy(saved_tokenizer[0])
     theirs.init_kwargs = {**theirs.init_kwargs, "model_max_length": 20, "truncation_side": side}
     theirs.model_max_length, theirs.truncation_side = 20, side
@@ -210,7 +206,7 @@ def test_a_pickle_is_converted_without_a_vocabulary(
     saved_tokenizer: tuple[Any, Path], tmp_path: Path
 ) -> None:
     source, target = tmp_path / "old", tmp_path / "new"
-    write_model(source)
+    write_canine(source)
     shutil.copytree(saved_tokenizer[1], source, dirs_exist_ok=True)
     before = loaded(source)
     torch.save(CanineModel.from_pretrained(source).state_dict(), source / "pytorch_model.bin")
