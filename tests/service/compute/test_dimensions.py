@@ -29,6 +29,15 @@ def test_a_truncated_vector_is_normalized_again(server_any_dimensions: HttpServe
     }
 
 
+def test_a_vector_of_a_partial_response_is_truncated_as_any_other(
+    server_any_dimensions: HttpServer,
+) -> None:
+    body = {"inputs": ["matryoshka"], "dimensions": 64}
+    (expected,) = server_any_dimensions.post("/embed", body).json()
+    partial = server_any_dimensions.post("/embed", {**body, "partial": True}).json()
+    assert partial["results"][0]["embedding"] == expected and len(expected) == 64
+
+
 def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer) -> None:
     for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
         failure = error(server.post(path, {field: "a", "dimensions": 64}), 400)
