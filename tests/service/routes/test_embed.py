@@ -186,6 +186,11 @@ def test_invalid_inputs_are_errors_in_input_order(server: Server, embedder: Embe
     assert 0 < actual["timing"]["compute_us"] <= actual["timing"]["total_us"]
 
 
+def test_a_partial_response_without_a_vector_states_the_dimensions(server: Server) -> None:
+    content = send_partial(server, [[]])
+    assert (content["failed"], content["dimensions"]) == (1, 384)
+
+
 def test_without_partial_the_first_invalid_input_fails_the_request(server: Server) -> None:
     body = {"inputs": ["one", [], TOO_LONG], "on_overflow": "error"}
     assert error(server.post("/embed", body), 400)["index"] == 1
