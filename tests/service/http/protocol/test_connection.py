@@ -345,6 +345,23 @@ def test_a_client_that_reads_again_does_not_give_way() -> None:
     asyncio.run(run())
 
 
+def test_the_rest_of_a_body_after_its_response_has_one_time_limit() -> None:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 400, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def run() -> None:
+        timeouts = HeldTimeouts()
+        async with serve(refuse, timeouts=timeouts) as server, server.client() as client:
+            client.send(b"POST /a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\na")
+            assert (await client.receive(1000)).startswith(b"HTTP/1.1 400 ")
+            timeouts.expire_all()
+            await wait_until_empty(server.state.connections)
+
+    asyncio.run(run())
+
+
 def test_an_application_that_has_begun_to_respond_is_told_that_the_client_is_gone() -> None:
     async def run() -> None:
         messages = list[Any]()
