@@ -1,6 +1,7 @@
 """Fields of Voyage, Jina, NIM and vLLM on /v1/embeddings."""
 
 import base64
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -224,9 +225,11 @@ def test_objects_with_a_text_equal_the_text(server: HttpServer, single: bool) ->
     assert actual == expected
 
 
-def test_the_response_has_the_id_of_the_request(server: HttpServer) -> None:
+def test_the_response_has_the_id_of_the_request_and_its_time(server: HttpServer) -> None:
+    begun = int(time.time())
     response = server.post("/v1/embeddings", {"input": "red"})
     assert response.json()["id"] == response.headers["x-request-id"] != ""
+    assert begun <= response.json()["created"] <= time.time()
 
 
 @pytest.mark.parametrize("field", ["embedding_type", "output_dtype", "encoding_type"])
