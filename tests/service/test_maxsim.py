@@ -91,6 +91,8 @@ def test_token_vectors_next_to_dense_ones_are_encoded(
     encoder = Muvera(vectors[DOCUMENTS[0]].shape[1], r_reps=2)
     expected = [encoder.document(vectors[document]) for document in DOCUMENTS]
     np.testing.assert_allclose(rows, expected, atol=1e-5)
+    pooled = m3.post("/embed", {"inputs": DOCUMENTS, "muvera": {"r_reps": 2}, "pool_factor": 2})
+    assert pooled.status_code == 200 and pooled.json() != rows
 
 
 def test_jinas_routes_return_the_vectors_of_tokens(m3: HttpServer, vectors: dict[str, Any]) -> None:
