@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from deploy.requirements import requirements
 from tests import tiers
 
 BIN = Path(sys.executable).parent
@@ -77,7 +76,9 @@ def programs() -> frozenset[str]:
 @functools.cache
 def _records() -> str:
     """The lists of files of what the project requires, with its extras `torch` and `test`."""
-    records, wanted = "", _wanted(requirements(_project(), ["torch", "test"]), "")
+    extras = _project()["optional-dependencies"]
+    records = ""
+    wanted = _wanted([*_project()["dependencies"], *extras["torch"], *extras["test"]], "")
     for name, extra in wanted:  # grows
         try:
             found = distribution(name)
