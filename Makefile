@@ -306,7 +306,7 @@ $(NEWER_TRITON): .venv/dev
 	$(PIP) --no-compile --no-deps --upgrade --target $@ triton==3.7.1
 	@touch $@
 
-# What the package without extras requires, and some tests need, beside the code of this checkout.
+# What the package without extras requires, and some tests need, next to the code of this checkout.
 $(LIGHT)/test: pyproject.toml constraints.txt deploy/requirements.py
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)

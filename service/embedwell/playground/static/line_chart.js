@@ -2,7 +2,7 @@
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { short, useWidth } from "./parts.js";
 
-const HEIGHT = 190, BASE = 166, TOP = 10, LEFT = 50, RIGHT = 10, LABELS = 46; // CSS pixels; LABELS: width of the labels beside the lines
+const HEIGHT = 190, BASE = 166, TOP = 10, LEFT = 50, RIGHT = 10, LABELS = 46; // CSS pixels; LABELS: width of the labels next to the lines
 const TICKS = 6; // approximate number of ticks, which are round numbers
 
 const isNumber = (value) => value !== null && Number.isFinite(value);

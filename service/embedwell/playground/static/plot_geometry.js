@@ -25,7 +25,7 @@ export function nearestPlace(places, x, y) {
 }
 
 /** Position of a point's text: the side of the point with more room. */
-export const beside = ([x, y], width, height) => ({
+export const nextTo = ([x, y], width, height) => ({
   left: x < width / 2 ? `${x + 12}px` : "auto", right: x < width / 2 ? "auto" : `${width - x + 12}px`,
   top: y < height / 2 ? `${y + 8}px` : "auto", bottom: y < height / 2 ? "auto" : `${height - y + 8}px`,
 });

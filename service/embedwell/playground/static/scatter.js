@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { coloring } from "./columns.js";
 import { clipped, useWidth } from "./parts.js";
-import { beside, nearestPlace, onCanvas, placeLabels, shapePath, shapePoints, within } from "./plot_geometry.js";
+import { nextTo, nearestPlace, onCanvas, placeLabels, shapePath, shapePoints, within } from "./plot_geometry.js";
 import { cosine, ranking } from "./vector_math.js";
 
 const NEIGHBORS = 8, LISTED = 50; // texts
@@ -64,7 +64,7 @@ export function Scatter({ table, view, color, theme, method }) {
     <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px`, touchAction: byFinger ? "none" : "" }}
       aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys move from text to text.`}
       onPointerDown=${press} onPointerMove=${move} onPointerUp=${release} onPointerCancel=${() => setLine([])} onPointerLeave=${() => setHovered(null)} onClick=${click} onKeyDown=${step} />
-      <p class="tip" dir="auto" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
+      <p class="tip" dir="auto" role="status" hidden=${shown === null} style=${shown === null ? {} : nextTo(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
     ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill, shape]) => html`<li><${Swatch} fill=${fill} shape=${shape} /><bdi>${text}</bdi></li>`)}</ul>`}
     <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts to list them.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
