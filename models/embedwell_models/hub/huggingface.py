@@ -12,7 +12,7 @@ _PATTERNS = [
     *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
     "bpe.codes",  # PhoBERT's files
 ]
-_WEIGHTS = ("*.safetensors", "*.bin", "*.onnx")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.onnx")
 PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
 """Published files of BGE-M3's layers for sparse and multi-vector outputs."""
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
@@ -48,7 +48,8 @@ def fetch(
 
     A fetched model is not fetched again, so that vectors do not change with the branch and the hub
     may be down. An interrupted download is continued. A model that another program has fetched
-    into the client's own cache (HF_HOME) stays there. The client reads HF_TOKEN and HF_ENDPOINT:
+    into the client's own cache (HF_HOME) stays there, where that program may fetch a newer commit
+    of the branch. The client reads HF_TOKEN and HF_ENDPOINT:
     https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
 
     Raises ModelError if the model cannot be fetched.
@@ -106,29 +107,42 @@ def _local_snapshot(
 
 
 def _shared_snapshot(model: str, revision: str | None, patterns: list[str]) -> Path | None:
-    """Return the folder of a model in the cache that other programs fill; None if it lacks weights.
+    """Return the folder of a model in the cache that other programs fill.
 
     They may have fetched a part of the model; its other files are fetched, of the same commit.
+    None if the cache lacks weights, or if the hub does not give those files; where the operator
+    wants no requests to it (HF_HUB_OFFLINE), the folder is taken as it is.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
 
-    # Without a pattern, no file is asked for that could be missing.
-    found = _local_snapshot(model, revision, HF_HUB_CACHE, patterns=[])
+    try:
+        # Without a pattern, no file is asked for that could be missing.
+        found = _local_snapshot(model, revision, HF_HUB_CACHE, patterns=[])
+    except (RuntimeError, OSError):  # no home folder, or one of another user
+        return None
     if found is None or not any(any(found.rglob(name)) for name in _WEIGHTS):
         return None
     listing = found.parents[1] / "trees" / f"{found.name}.json"  # of the commit, by the client
-    if not listing.is_file() or not _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
-        try:
-            snapshot_download(model, revision=found.name, allow_patterns=patterns)
-        except Exception as error:  # see _download
-            if not _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
-                return None
-            message = "%s may lack files of %s, as the hub was not asked: %s"
-            log.warning(message, found, model, _message(error))
-            return found
+    if listing.is_file() and _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
+        pass
+    elif HF_HUB_OFFLINE:
+        log.warning("%s may lack files of %s: HF_HUB_OFFLINE forbids to ask", found, model)
+    elif not _completed(model, found.name, patterns):
+        return None
     log.info("%s is in the cache of other programs: %s", model, found)
     return found
+
+
+def _completed(model: str, commit: str, patterns: list[str]) -> bool:
+    """Fetch the missing files of a commit into the client's own cache; return whether it worked."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot_download(model, revision=commit, allow_patterns=patterns)
+    except Exception as error:  # see _download, which is tried next
+        log.info("the cache of other programs is not used for %s: %s", model, _message(error))
+        return False
+    return True
 
 
 def _download(model: str, revision: str | None, cache: Path, patterns: list[str]) -> Path:

@@ -15,7 +15,8 @@ _DRIVERS = {"12": "525", "13": "580"}  # least of NVIDIA's for Linux, by CUDA's 
 _OLDEST, _OLDEST_IN_CUDA_13 = (5, 0), (7, 5)  # capabilities: Maxwell, Turing
 _NO_DRIVER = "no NVIDIA driver"
 _NONE_SEEN = "No (CUDA|HIP) GPUs are available|no (CUDA|ROCm)-capable device"
-_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_HIDING = ("CUDA_VISIBLE_DEVICES",)
+_HIDING_FROM_ROCM = (*_HIDING, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _DRIVER_FAULTS = {  # what torch says of a driver that does not start, and what helps
     "unsupported display driver": "NVIDIA's driver and its libraries have different versions, as "
     "after an upgrade of the driver: restart the machine, and make a container anew",
@@ -85,7 +86,7 @@ def explain(
 
 
 def _none_seen(build: TorchBuild, environment: Mapping[str, str]) -> str:
-    for name in _HIDING:
+    for name in _HIDING if build.cuda else _HIDING_FROM_ROCM:
         if (value := environment.get(name)) is not None:
             return f"{build} sees no GPU, as {name} is {value!r}; unset it, or name a GPU there"
     if build.cuda is None:

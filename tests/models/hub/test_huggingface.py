@@ -186,7 +186,17 @@ def test_offline_a_model_of_another_program_is_taken_with_a_warning(
         done = pull(hub, HF_HOME=str(tmp_path / "home"), HF_HUB_OFFLINE="1")
         assert hub.asked == []
     assert done.stdout.strip() == str(folder)
-    assert f"{folder} may lack files of {NAME}, as the hub was not asked: " in done.stderr
+    assert f"{folder} may lack files of {NAME}: HF_HUB_OFFLINE forbids to ask" in done.stderr
+
+
+def test_a_hub_that_does_not_say_what_another_program_lacks_ends_the_fetch(
+    pull: Pull, tmp_path: Path
+) -> None:
+    share(tmp_path / "home", "config.json", "model.safetensors")
+    with Hub("another/name", FILES) as hub:
+        done = pull(hub, HF_HOME=str(tmp_path / "home"))
+    assert done.returncode == 1 and not done.stdout
+    assert f"'{NAME}' could not be fetched from the hub" in done.stderr
 
 
 def test_a_model_of_which_another_program_has_no_weights_is_fetched(
@@ -197,6 +207,23 @@ def test_a_model_of_which_another_program_has_no_weights_is_fetched(
         done = pull(hub, HF_HOME=str(tmp_path / "home"))
     assert found(done.stdout) == FILES
     assert (tmp_path / "home") not in Path(done.stdout.strip()).parents
+
+
+def test_a_cache_of_other_programs_that_takes_no_files_is_not_used(
+    pull: Pull, tmp_path: Path
+) -> None:
+    folder = share(tmp_path / "home", "config.json", "model.safetensors")
+    (folder.parents[1] / "blobs").write_text("where the client puts files")
+    with Hub(NAME, FILES) as hub:
+        done = pull(hub, HF_HOME=str(tmp_path / "home"))
+    assert found(done.stdout) == FILES
+    assert (tmp_path / "home") not in Path(done.stdout.strip()).parents
+
+
+def test_without_a_home_folder_a_model_is_fetched(pull: Pull) -> None:
+    with Hub(NAME, FILES) as hub:
+        done = pull(hub, HF_HUB_CACHE="~nobody-of-this-name/hub")
+    assert found(done.stdout) == FILES
 
 
 @pytest.mark.parametrize("revision", ["v1", COMMIT])

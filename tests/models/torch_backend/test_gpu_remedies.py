@@ -95,5 +95,12 @@ def test_a_variable_that_hides_the_gpus_is_named(build: TorchBuild, name: str, v
     assert "install NVIDIA's driver" in no_driver
 
 
+def test_a_variable_of_rocm_hides_no_gpu_from_a_build_for_cuda() -> None:
+    none = RuntimeError("No CUDA GPUs are available")
+    assert "install NVIDIA's driver" in explain(
+        none, CUDA_13, lambda: T4, {"HIP_VISIBLE_DEVICES": ""}
+    )
+
+
 def test_a_card_that_torch_does_not_know_has_no_name() -> None:
     assert Card.find("cuda:99") is None

@@ -231,7 +231,7 @@ class EngineDescription:
 
     trials: how each tried precision compares with float32.
     measured_at: time of the trials and of the choice of max_batch_tokens, in seconds since 1970.
-    max_batch_tokens: the configured limit, or the best one by measurement.
+    max_batch_tokens: the configured limit or what fits of it, or the best one by measurement.
     kernels: instruction set of the compiled kernels; None without them.
     torch: what torch computes of the model; None if it takes no part.
     labels: labels of a model that reranks or classifies, whose vectors are their logits; None

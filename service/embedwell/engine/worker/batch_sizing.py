@@ -179,10 +179,12 @@ class BatchLimit:
     """Maximum tokens of a batch.
 
     rate: tokens per second of a full batch.
+    reduced: whether more was wanted, which did not fit into the memory that was free.
     """
 
     tokens: int
     rate: float
+    reduced: bool = False
 
 
 def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
@@ -205,9 +207,9 @@ def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
 def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
     """Double the limit while that is faster and fits into the device's memory."""
     best = _largest_that_fits(_MIN_GPU_TOKENS, rate)
-    while best.tokens < _MAX_GPU_TOKENS:
+    while not best.reduced and best.tokens < _MAX_GPU_TOKENS:
         try:
-            doubled = BatchLimit(2 * best.tokens, rate(2 * best.tokens))
+            doubled = replace(best, tokens=2 * best.tokens, rate=rate(2 * best.tokens))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -224,7 +226,7 @@ def _largest_that_fits(most: int, rate: Callable[[int], float]) -> BatchLimit:
     tokens = most
     while True:
         try:
-            limit = BatchLimit(tokens, rate(tokens))
+            speed = rate(tokens)
         except Exception as error:
             if tokens < 2 * _MIN_TOKENS_PER_THREAD or not is_out_of_memory(error):
                 raise
@@ -232,9 +234,10 @@ def _largest_that_fits(most: int, rate: Callable[[int], float]) -> BatchLimit:
             break
         release_gpu_cache()  # not inside the handler, whose error keeps the memory of the trial
         tokens //= 2
-    if tokens < most:
-        log.warning("a batch of %d tokens does not fit; the most is %d", most, tokens)
-    return limit
+    if reduced := tokens < most:
+        message = "a batch of %d tokens does not fit into the device's memory: %d do, %s"
+        log.warning(message, most, tokens, "and longer texts may fail")
+    return BatchLimit(tokens, speed, reduced)
 
 
 def _measure_rate(model: MeasuredModel, tokens: int, longest: int) -> float:

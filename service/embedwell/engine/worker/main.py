@@ -115,7 +115,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     limit = choose_batch_limit(embedder, spec.options.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come
     choices = _startup_choices(embedder, limit)
-    if not embedder.replaces_gpu:
+    if not (embedder.replaces_gpu or limit.reduced):  # another start may find more free memory
         cache.write(choices)
     return embedder, choices
 
