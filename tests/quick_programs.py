@@ -50,7 +50,7 @@ def _check(event: str, arguments: tuple[Any, ...]) -> None:
 def lacking(executable: str, command: Sequence[str]) -> str | None:
     """The program or module of a command, if it is of a package that `make test` lacks."""
     path = Path(shutil.which(executable) or executable)
-    if path.parent != BIN:
+    if path.parent != BIN or sys.prefix == sys.base_prefix:  # the system's own are there, too
         return None
     if not path.name.startswith("python"):
         return None if path.name in programs() else path.name

@@ -34,15 +34,20 @@ FILES = {
 }
 OTHERS = {"pytorch_model.bin": b"a pickle", "onnx/model.onnx": b"a graph", "modeling.py": b"code"}
 
+CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
+"""Variables that name the hub's cache, before HF_HOME."""
+
 Done = subprocess.CompletedProcess[str]
 Pull = Callable[..., Done]
 
 
 def run(hub: Hub, cache: Path, *command: str, **environment: str) -> Done:
     """Runs the command: the client of a hub reads its settings once in a process."""
+    inherited = {name: os.environ[name] for name in os.environ if not name.startswith(CACHES)}
+    settings = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "HF_HOME": str(cache / "no home")}
     return subprocess.run(
         [sys.executable, "-m", "embedwell", *command, "--cache", str(cache)],
-        env={**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, **environment},
+        env={**inherited, **settings, **environment},
         capture_output=True,
         text=True,
         check=False,

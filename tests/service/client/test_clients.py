@@ -79,7 +79,10 @@ def test_a_single_text_and_token_ids_are_accepted(client: Client, embedder: Embe
 def test_a_server_on_this_machine_is_not_reached_by_a_proxy(
     server: Server, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")  # where nothing listens
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")  # where nothing listens
     url = server.url.replace("127.0.0.1", host)
     with Client(url, retries=0) as client:
         assert client.embed("a").shape == (1, 384)
