@@ -10,7 +10,7 @@
 #include "types.h"
 
 #ifdef __ARM_FEATURE_DOTPROD
-#define INT8_PRODUCTS  // the precisions that there are instructions for, beside float32
+#define INT8_PRODUCTS  // precisions that there are instructions for, in addition to float32
 #endif
 #if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #define BFLOAT16_PRODUCTS

@@ -106,7 +106,7 @@ INLINE Floats mix_fours(Floats x) {
 
 // Spreads large numbers of a row, so that fewer of the 8 bits are for them alone (QuaRot, Ashkboos
 // et al. 2024, arXiv 2404.00456): with fours mixed already, the transform over units of 16 numbers,
-// in the longest parts of a power of two of units that fill the row. rotation.py rotates the
+// in the longest parts of a power of two of units that fill the row. quantization.py rotates the
 // weights.
 INLINE void rotate(float* x, long width) {
   const long units = width / PANEL, end = (units & -units) * PANEL;

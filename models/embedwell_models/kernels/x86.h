@@ -6,7 +6,7 @@
 
 #include "types.h"
 
-#define INT8_PRODUCTS  // the precisions that there are instructions for, beside float32
+#define INT8_PRODUCTS  // precisions that there are instructions for, in addition to float32
 #ifdef __AVX512BF16__
 #define BFLOAT16_PRODUCTS
 #endif
