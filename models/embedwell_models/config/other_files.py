@@ -53,7 +53,8 @@ def read(path: Path) -> bytes:
     check_readable(path)
     try:
         with path.open("rb") as file:
-            return file.read(min(os.fstat(file.fileno()).st_size, MAX_SIZE))  # reserves as much
+            size = os.fstat(file.fileno()).st_size or MAX_SIZE  # 0: some file systems do not say it
+            return file.read(min(size, MAX_SIZE))  # reserves as much
     except OSError as error:
         raise _unreadable(path, error) from None
 
