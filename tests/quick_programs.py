@@ -81,11 +81,11 @@ def _records() -> str:
     wanted = _wanted([*_project()["dependencies"], *extras["torch"], *extras["test"]], "")
     for name, extra in wanted:  # grows
         try:
-            found = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:  # as torch, in the tests without it
             continue
-        records += found.read_text("RECORD") or ""
-        wanted += [each for each in _wanted(found.requires or (), extra) if each not in wanted]
+        records += installed.read_text("RECORD") or ""
+        wanted += [each for each in _wanted(installed.requires or (), extra) if each not in wanted]
     return records
 
 

@@ -117,20 +117,20 @@ def _shared_snapshot(model: str, revision: str | None, patterns: list[str]) -> P
 
     try:
         # Without a pattern, no file is asked for that could be missing.
-        found = _local_snapshot(model, revision, HF_HUB_CACHE, patterns=[])
+        snapshot = _local_snapshot(model, revision, HF_HUB_CACHE, patterns=[])
     except (RuntimeError, OSError):  # no home folder, or one of another user
         return None
-    if found is None or not any(any(found.rglob(name)) for name in _WEIGHTS):
+    if snapshot is None or not any(any(snapshot.rglob(name)) for name in _WEIGHTS):
         return None
-    listing = found.parents[1] / "trees" / f"{found.name}.json"  # of the commit, by the client
-    if listing.is_file() and _local_snapshot(model, found.name, HF_HUB_CACHE, patterns):
-        pass
-    elif HF_HUB_OFFLINE:
-        log.warning("%s may lack files of %s: HF_HUB_OFFLINE forbids to ask", found, model)
-    elif not _completed(model, found.name, patterns):
+    commit = snapshot.name
+    listing = snapshot.parents[1] / "trees" / f"{commit}.json"  # of the commit, by the client
+    is_whole = listing.is_file() and _local_snapshot(model, commit, HF_HUB_CACHE, patterns)
+    if not is_whole and HF_HUB_OFFLINE:
+        log.warning("%s may lack files of %s: HF_HUB_OFFLINE forbids to ask", snapshot, model)
+    elif not (is_whole or _completed(model, commit, patterns)):
         return None
-    log.info("%s is in the cache of other programs: %s", model, found)
-    return found
+    log.info("%s is in the cache of other programs: %s", model, snapshot)
+    return snapshot
 
 
 def _completed(model: str, commit: str, patterns: list[str]) -> bool:
